@@ -19,7 +19,7 @@ from harness.formats.queries import Asked, make_queries
 from harness.pipeline.comparing.compare import AnySide
 from harness.pipeline.comparing.labels import PeoplesWord
 from harness.pipeline.comparing.outcome import comparison_of
-from harness.pipeline.comparing.plan import CompareOptions
+from harness.pipeline.comparing.planning import CompareOptions
 from harness.pipeline.comparing.resuming import compare_sides, queries_asked, settings_of_side
 from harness.pipeline.plan import prepare
 from harness.pipeline.trust import what_is_kept

@@ -23,7 +23,7 @@ from harness.core.user_files import read_text
 from harness.formats.queries import PackedQueries, read_queries
 from harness.pipeline.comparing.compare import AnySide
 from harness.pipeline.comparing.labels import PeoplesWord
-from harness.pipeline.comparing.plan import CompareOptions
+from harness.pipeline.comparing.planning import CompareOptions
 from harness.pipeline.comparing.resuming import queries_asked, settings_of_side
 from harness.pipeline.comparing.sides import SIDE_LABELS
 from harness.pipeline.plan import prepare

@@ -18,15 +18,7 @@ from harness.cli.output import Caller, print_json
 from harness.cli.progress_bars import ProgressBars, run_under_bars, silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted, UsageError, command, counted, option
 from harness.core.progress import now
-from harness.doctor.calibration import (
-    Calibration,
-    agreement_lines,
-    calibration_json,
-    calibration_lines,
-    count_calibration_calls,
-    figure_rows,
-    judges_compared_json,
-)
+from harness.doctor import calibration
 from harness.doctor.checks import Check, DoctorRequest, Status
 from harness.doctor.free_checks import run_free_checks
 from harness.doctor.from_python import judges_to_check, pairs_to_ask
@@ -156,39 +148,40 @@ def _report_calibration(request: DoctorRequest, pairs: Path | None, caller: Call
     labelled = pairs_to_ask(asked, pairs, runs_folder(caller))
     calibrations = [judge.calibration(labelled, request.secrets) for judge in asked]
     console, pairs_asked = stderr(), counted(len(labelled), "pair")
+    calls = counted(len(asked) * calibration.count_calibration_calls(labelled), "call")
     places = dict.fromkeys(judge.spec.places for judge in asked)
     console.print(
-        f"asking {', '.join(places)}: {counted(len(asked) * count_calibration_calls(labelled), 'call')} for "
-        f"{pairs_asked}, each in both orders (rubric: {asked[0].rubric.name}); verdicts are not kept on disk",
+        f"asking {', '.join(places)}: {calls} for {pairs_asked}, each in both orders "
+        f"(rubric: {asked[0].rubric.name}); verdicts are not kept on disk",
         soft_wrap=not console.is_terminal,
     )
     if any(judge.spec.offline for judge in asked):
         console.print("SELF-TEST: the embedded judge measures, and says nothing of any LLM.", style="bold yellow")
     try:
-        for judge, calibration in zip(asked, calibrations, strict=True):
+        for judge, measured in zip(asked, calibrations, strict=True):
             with ProgressBars(console) as bars:
-                anyio.run(calibrate, judge, request, calibration, bars)
+                anyio.run(calibrate, judge, request, measured, bars)
     except KeyboardInterrupt:
         _print_calibrations(calibrations, caller)
-        done = sum(len(calibration.trials) for calibration in calibrations)
+        done = sum(len(measured.trials) for measured in calibrations)
         raise Interrupted(f"interrupted after {done} of {counted(len(asked) * len(labelled), 'pair')}") from None
     return _print_calibrations(calibrations, caller)
 
 
-def _print_calibrations(calibrations: Sequence[Calibration], caller: Caller) -> ExitCode:
+def _print_calibrations(calibrations: Sequence[calibration.Calibration], caller: Caller) -> ExitCode:
     """Print how often each judge is right; return the exit code."""
     if len(calibrations) == 1:
         _print_calibration(calibrations[0], caller)
     elif caller.as_json:
-        print_json(judges_compared_json(calibrations))
+        print_json(calibration.judges_compared_json(calibrations))
     else:
         for number, each in enumerate(calibrations, 1):
             stdout().print(visible_text((f"{number}", "bold"), f"  {each.judge}, rubric {each.rubric}"))
         columns = [Column("", 1), *(Column(str(number), 1) for number in range(1, len(calibrations) + 1))]
-        rows = [[on_one_line(name), *cells] for name, *cells in figure_rows(calibrations)]
+        rows = [[on_one_line(name), *cells] for name, *cells in calibration.figure_rows(calibrations)]
         for line in table_lines(columns, rows, stdout().width):
             stdout().print(line)
-        for line in agreement_lines(calibrations):
+        for line in calibration.agreement_lines(calibrations):
             stdout().print(visible_text(line))
     if any(each.out_of_quota for each in calibrations):
         return ExitCode.BUDGET
@@ -197,20 +190,20 @@ def _print_calibrations(calibrations: Sequence[Calibration], caller: Caller) -> 
     return ExitCode.FAILURES if any(each.failures for each in calibrations) else ExitCode.DONE
 
 
-def _print_calibration(calibration: Calibration, caller: Caller) -> None:
+def _print_calibration(measured: calibration.Calibration, caller: Caller) -> None:
     """Print how often the one judge is right."""
     if caller.as_json:
-        print_json(calibration_json(calibration))
+        print_json(calibration.calibration_json(measured))
     else:
         console = stdout()
-        console.print(visible_text(f"judge {calibration.judge}, rubric {calibration.rubric}", style="bold"))
-        if calibration.verdicts_right.whole:
+        console.print(visible_text(f"judge {measured.judge}, rubric {measured.rubric}", style="bold"))
+        if measured.verdicts_right.whole:
             rows: list[TableRow] = []
-            for row in calibration.classes():
+            for row in measured.classes():
                 single = f"{row.verdicts_right.part} of {row.verdicts_right.whole}"
                 figures = (row.pairs, row.pairs_right.part, single, row.ties, row.failed)
                 rows.append(TableRow((on_one_line(row.name), *map(str, figures))))
             for line in table_lines(_COLUMNS, rows, console.width):
                 console.print(line)
-        for line in calibration_lines(calibration):
+        for line in calibration.calibration_lines(measured):
             console.print(visible_text(line))

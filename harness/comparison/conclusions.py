@@ -116,7 +116,7 @@ def _by_cluster(
             played[row, column] += 1
         if labels_of_people:
             sums = LabelledSums.of(pairs[row], clusters)
-            won[row, [place[name] for name in sums.names]] = Rectified(sums).outcomes
+            won[row, [place[name] for name in sums.names]] = Rectified(sums).people_say
     return won, played
 
 

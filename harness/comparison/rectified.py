@@ -9,17 +9,8 @@ from typing import Self
 
 import numpy as np
 
+from harness.comparison import outcomes
 from harness.comparison.intervals import interval_of_share, scipy, t_value, with_unseen
-from harness.comparison.outcomes import (
-    NEGLIGIBLE,
-    Clusters,
-    Numbers,
-    OfOneSize,
-    Pair,
-    Pairs,
-    cluster_name,
-    equal_clusters,
-)
 from harness.core.comparisons import FEWEST_SHOWING, Interval, PeoplesRate
 
 NORMAL_95 = 1.959964
@@ -32,21 +23,21 @@ _SURE, _HALVINGS = 37.0, 40
 class LabelledSums:
     """Sums over the pairs of each cluster [C]; a pair weighs one divided by the number of pairs of its query."""
 
-    sizes: Numbers
+    sizes: outcomes.Numbers
     """Queries."""
-    forfeited: Numbers
+    forfeited: outcomes.Numbers
     """Outcomes of the pairs that a failure decided: nobody is asked of them."""
-    judged: Numbers
+    judged: outcomes.Numbers
     """Outcomes of the judged pairs, as the judge has them."""
-    weights: Numbers
+    weights: outcomes.Numbers
     """Weights of the judged pairs."""
-    drawn: Numbers
+    drawn: outcomes.Numbers
     """Weights of the labelled pairs, divided by their chances to be drawn."""
-    said: Numbers
+    said: outcomes.Numbers
     """With the same weights: outcomes of the labelled pairs, as people have them."""
-    foretold: Numbers
+    foretold: outcomes.Numbers
     """And as the judge has them."""
-    agreed: Numbers
+    agreed: outcomes.Numbers
     """And how far judge and people agree: 1, one half where one of them sees a tie, 0."""
     labels: int
     pairs: int
@@ -56,21 +47,21 @@ class LabelledSums:
     """The clusters', in the order of the sums, where they have names."""
 
     @classmethod
-    def of(cls, pairs: Pairs, clusters: Mapping[str, str] | None = None) -> Self:
+    def of(cls, pairs: outcomes.Pairs, clusters: Mapping[str, str] | None = None) -> Self:
         """Sum up the pairs that are not open by cluster."""
         closed = {query: [p for p in listed if p.outcome is not None] for query, listed in sorted(pairs.items())}
         asked = [pair for listed in closed.values() for pair in listed if not pair.forfeit]
         labelled = [pair for pair in asked if pair.said is not None]
         weights = iter(drawing_weights([pair.weight for pair in labelled], len(asked)))
-        rows: dict[tuple[bool, str], Numbers] = {}
+        rows: dict[tuple[bool, str], outcomes.Numbers] = {}
         for query in filter(closed.__getitem__, closed):
-            row = rows.setdefault(cluster_name(query, clusters), np.zeros(8))
+            row = rows.setdefault(outcomes.cluster_name(query, clusters), np.zeros(8))
             row[0] += 1
             for pair in closed[query]:
                 is_labelled = pair.said is not None and not pair.forfeit
                 row[1:] += _parts(pair, next(weights) if is_labelled else 1.0) / len(closed[query])
         columns = np.array([rows[name] for name in sorted(rows)], np.float64).reshape(-1, 8).T
-        names, of_one_size = tuple(sorted(rows)), isinstance(clusters, OfOneSize)
+        names, of_one_size = tuple(sorted(rows)), isinstance(clusters, outcomes.OfOneSize)
         return cls(*columns, labels=len(labelled), pairs=len(asked), names=names, of_one_size=of_one_size)
 
     @property
@@ -81,10 +72,10 @@ class LabelledSums:
     def agreement(self, seed: int) -> Interval:
         """Return the share of the pairs on which the judge says what people say, a tie counting one half."""
         labelled = self.drawn > 0
-        return interval_of_share(Clusters(self.agreed[labelled], self.drawn[labelled], self.of_one_size), seed)
+        return interval_of_share(outcomes.Clusters(self.agreed[labelled], self.drawn[labelled], self.of_one_size), seed)
 
 
-def _parts(pair: Pair, weight: float) -> Numbers:
+def _parts(pair: outcomes.Pair, weight: float) -> outcomes.Numbers:
     outcome = pair.outcome or 0.0
     if pair.forfeit:
         return np.array([outcome, 0, 0, 0, 0, 0, 0])
@@ -94,7 +85,7 @@ def _parts(pair: Pair, weight: float) -> Numbers:
     return np.array([0, outcome, 1, *of_people])
 
 
-def drawing_weights(weights: Sequence[float], pairs: int) -> Numbers:
+def drawing_weights(weights: Sequence[float], pairs: int) -> outcomes.Numbers:
     """Return one divided by the chance that each label had to be drawn, from numbers in the same proportion [n].
 
     No chance is above 1, and together they stand for all `pairs`: max(1, weight / c), where c makes the sum right. So
@@ -124,7 +115,7 @@ class Rectified:
     """Else labels alone."""
 
     @cached_property
-    def _parts(self) -> tuple[tuple[float, Numbers], tuple[float, Numbers]]:
+    def _parts(self) -> tuple[tuple[float, outcomes.Numbers], tuple[float, outcomes.Numbers]]:
         """The estimate and the influences by labels alone, and what they change for each unit of trust in the judge."""
         s, queries, drawn = self.sums, self.sums.sizes.sum(), self.sums.drawn.sum()
         said, foretold = s.said.sum() / drawn, s.foretold.sum() / drawn
@@ -152,7 +143,7 @@ class Rectified:
         return min(1.0, max(0.0, alone + self.trust * more))
 
     @property
-    def outcomes(self) -> Numbers:
+    def people_say(self) -> outcomes.Numbers:
         """What people would say of the queries of each cluster [C], added up: all of them have the estimate as mean.
 
         A cluster's own, and its influence on the estimate: so that drawing clusters again shows the estimate's error.
@@ -182,11 +173,11 @@ class Rectified:
             worths.append((variance**2 / spread if spread else free, math.sqrt(variance)))
         return worths
 
-    def _errors(self, influences: Numbers, sizes: Numbers) -> list[tuple[float, float]]:
+    def _errors(self, influences: outcomes.Numbers, sizes: outcomes.Numbers) -> list[tuple[float, float]]:
         """Return as how many clusters of one size these count, and the standard error of their influences' sum."""
         if len(influences) < 2:
             return [(1.0, float(np.abs(influences).sum()))]
-        worths = equal_clusters(influences * sizes.sum(), sizes, of_one_size=self.sums.of_one_size)
+        worths = outcomes.equal_clusters(influences * sizes.sum(), sizes, of_one_size=self.sums.of_one_size)
         return [(count, float(spread) / math.sqrt(count)) for count, spread in worths]
 
     def interval(self, critical: float | None = None) -> Interval:
@@ -200,16 +191,16 @@ class Rectified:
         low, high = self.value - half, self.value + half
         labelled = self.sums.drawn > 0
         drawn, said, foretold = (of[labelled] for of in (self.sums.drawn, self.sums.said, self.sums.foretold))
-        dissent = min(Clusters(figure, drawn).dissenters for figure in (said, said - foretold))
+        dissent = min(outcomes.Clusters(figure, drawn).dissenters for figure in (said, said - foretold))
         fewest = math.inf
         if dissent < min(FEWEST_SHOWING, len(drawn) / 5):
-            fewest = min(count for count, _ in equal_clusters(said, drawn, of_one_size=self.sums.of_one_size))
+            fewest = min(count for count, _ in outcomes.equal_clusters(said, drawn, of_one_size=self.sums.of_one_size))
         return with_unseen(self.value, low, high, fewest, float(scipy("special").ndtr(-z)))
 
     @property
     def p(self) -> float:
         """Two-sided, that chance alone gives an estimate as far from one half: how wide an interval just holds that."""
-        if abs(self.value - 0.5) < NEGLIGIBLE:
+        if abs(self.value - 0.5) < outcomes.NEGLIGIBLE:
             return 1.0
         low, high = 0.0, _SURE
         for _ in range(_HALVINGS):
@@ -248,7 +239,7 @@ WANTED_HALF = 0.05
 """To this half width of the interval more labels are counted."""
 
 
-def peoples_rate(pairs: Pairs, clusters: Mapping[str, str] | None, seed: int) -> PeoplesRate | None:
+def peoples_rate(pairs: outcomes.Pairs, clusters: Mapping[str, str] | None, seed: int) -> PeoplesRate | None:
     """Return what people would say of pairs of which some are labelled; None where none is."""
     sums = LabelledSums.of(pairs, clusters)
     if not sums.labels:

@@ -17,7 +17,7 @@ from harness.core.records import Query, digest
 from harness.core.redaction import Redactor
 from harness.core.settings import Settings
 from harness.endpoints.costs import CostBounds, total_bounds
-from harness.pipeline.comparing.plan import CompareOptions
+from harness.pipeline.comparing.planning import CompareOptions
 from harness.pipeline.comparing.sides import check_apart, hash_content, split_off
 from harness.pipeline.plan import NamedAddresses, Prepared, as_begun, prepare
 from harness.pipeline.proposing import Proposer, texts_of_parts

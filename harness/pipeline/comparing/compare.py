@@ -21,20 +21,7 @@ from harness.core.comparisons import ComparedQuery
 from harness.core.errors import HarnessError, UsageError, counted, first_error, option
 from harness.endpoints.costs import CostBounds, total_bounds
 from harness.judging.verdict_cache import PairLedger, VerdictCache
-from harness.pipeline.comparing.plan import (
-    CompareOptions,
-    ComparisonPlan,
-    check_offline,
-    comparison_like,
-    is_complete,
-    is_done,
-    new_comparison,
-    open_cross_judge,
-    open_verdict_sources,
-    parts_to_judge,
-    plan_comparison,
-    plan_judging,
-)
+from harness.pipeline.comparing import planning
 from harness.pipeline.comparing.sides import SIDE_LABELS, SharedQuery, chance_floor, open_sides, shared_group
 from harness.pipeline.model_names import models_looked_up, models_of_judge
 from harness.pipeline.open_groups import for_each
@@ -61,14 +48,17 @@ class ComparisonQuote(Quote):
 
 
 async def quote_plan(
-    plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
+    plan: planning.ComparisonPlan,
+    readers: Sequence[RunReader],
+    reuse_sources: Sequence[FolderReader],
+    run_env: RunEnvironment,
 ) -> ComparisonQuote:
     """Tell what a planned comparison would reuse and buy. Raises UsageError if it would buy and has no key for it."""
     refusal = judge_fault(plan.judging)
     reused, absent, pairs, forfeits = set[str](), set[str](), 0, 0
     try:
         cache = VerdictCache(ReadStore(list(reuse_sources)), free=True)
-        async with open_cross_judge(plan.without_calls, cache, run_env) as cross_judge:
+        async with planning.open_cross_judge(plan.without_calls, cache, run_env) as cross_judge:
             for query in plan.queries:
                 await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
                 ledger, groups = PairLedger(), [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
@@ -95,7 +85,7 @@ async def quote_plan(
         forfeits=forfeits,
         rubric=plan.judging.rubric.name,
         offline=plan.offline,
-        complete=is_complete(plan, run_env),
+        complete=planning.is_complete(plan, run_env),
     )
 
 
@@ -129,14 +119,14 @@ class RollOutQuote:
 
 
 async def quote_roll_out(
-    sides: Sequence[AnySide], queries: int, run_env: RunEnvironment, options: CompareOptions
+    sides: Sequence[AnySide], queries: int, run_env: RunEnvironment, options: planning.CompareOptions
 ) -> RollOutQuote:
     """Tell what comparing sides takes, some of which are agents. Raises UsageError for what cannot be compared."""
     agents = [(SIDE_LABELS[at], side) for at, side in enumerate(sides) if isinstance(side, Prepared)]
     with ExitStack() as opened:
         runs = [opened.enter_context(RunReader(side)) for side in sides if isinstance(side, Path)]
         of_runs = iter(runs)
-        judging = (await plan_judging(runs, run_env.environ, options))[1] if runs else agents[0][1]
+        judging = (await planning.plan_judging(runs, run_env.environ, options))[1] if runs else agents[0][1]
         samples = [
             side.settings.n - 1
             if isinstance(side, Prepared)
@@ -146,7 +136,7 @@ async def quote_roll_out(
         met = sum(min(options.pairs, a * b) + 1 for a, b in combinations(samples, 2))  # of samples, and the anchors'
         calls = 2 * met * judging.settings.judge_repeats * len(judging.judge.members) * queries
     embedded = [label for label, side in agents if side.agent.offline]
-    check_offline(embedded, judging.judge, allowed=options.allow_offline)
+    planning.check_offline(embedded, judging.judge, allowed=options.allow_offline)
     if fault := judge_fault(judging):
         raise fault
     for label, side in agents:
@@ -179,7 +169,7 @@ _VENDOR = re.compile(r"^(ft:|([a-z-]+\.)+(?=[a-z]))")
 """What stands before a model's name: `anthropic.` in `anthropic.claude-5`, `ft:` in that of a fine-tuned model."""
 
 
-def known_notes(plan: ComparisonPlan, readers: Sequence[RunReader]) -> Iterator[str]:
+def known_notes(plan: planning.ComparisonPlan, readers: Sequence[RunReader]) -> Iterator[str]:
     """Yield the notes that are known before anything is judged."""
     sides, judge = plan.sides, plan.judging.judge
     infos = [(reader.info, reader.folder / "run.json") for reader in readers]
@@ -253,15 +243,17 @@ class ComparisonResult:
         )
 
 
-async def compare_runs(folders: Sequence[Path], run_env: RunEnvironment, options: CompareOptions) -> ComparisonResult:
+async def compare_runs(
+    folders: Sequence[Path], run_env: RunEnvironment, options: planning.CompareOptions
+) -> ComparisonResult:
     """Compare archived runs, buying only the verdicts that are not there; a comparison like it is gone on with."""
     with open_sides(folders) as readers:
-        plan = await plan_comparison(readers, run_env.environ, options)
-        redact, info = new_comparison(plan, run_env)
-        folder = comparison_like(info, plan.options.runs_dir, run_env)
-        if folder and is_done(folder, plan.sides):
+        plan = await planning.plan_comparison(readers, run_env.environ, options)
+        redact, info = planning.new_comparison(plan, run_env)
+        folder = planning.comparison_like(info, plan.options.runs_dir, run_env)
+        if folder and planning.is_done(folder, plan.sides):
             return ComparisonResult(folder, was_complete=True)
-        with open_verdict_sources(plan, readers, run_env) as reuse_sources:
+        with planning.open_verdict_sources(plan, readers, run_env) as reuse_sources:
             if judge_fault(plan.judging):
                 await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
                 plan = plan.without_calls
@@ -275,7 +267,7 @@ async def compare_runs(folders: Sequence[Path], run_env: RunEnvironment, options
 
 async def judge_into(
     store: ComparisonStore,
-    plan: ComparisonPlan,
+    plan: planning.ComparisonPlan,
     readers: Sequence[RunReader],
     reuse_sources: Sequence[FolderReader],
     run_env: RunEnvironment,
@@ -292,7 +284,10 @@ async def judge_into(
     looked_at: dict[str, ComparedQuery] = {}  # by the interim analyses, where there are any
     with one_error(store, new=new):
         models = models_of_judge(judging.judge, judging.settings, judging.credentials)
-        async with models_looked_up(models, run_env, on_refusal=True), open_cross_judge(plan, cache, run_env) as judge:
+        async with (
+            models_looked_up(models, run_env, on_refusal=True),
+            planning.open_cross_judge(plan, cache, run_env) as judge,
+        ):
             pairs = (plan.options.pairs + 1) * comb(len(readers), 2)
             most = 2 * pairs * judge.rules.repeats * len(judge.jury)  # judge calls of a query
             progress.total("judging", 0, left * most)
@@ -312,7 +307,7 @@ async def judge_into(
                     progress.total("judging", asked, asked + left * most)
                     result = result.with_bought(ledger)
 
-                for part in parts_to_judge(plan, readers[0], looked_at):
+                for part in planning.parts_to_judge(plan, readers[0], looked_at):
                     await for_each(part, work, max(_QUERIES_AT_LEAST, judging.settings.judge_concurrency))
                     if ceiling.stopped or run_env.gates.given_up or run_env.stop.asked:
                         break
@@ -324,7 +319,7 @@ async def judge_into(
 
 
 def _new_file(
-    store: ComparisonStore, plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
+    store: ComparisonStore, plan: planning.ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> ComparisonWriter:
     at, newest = run_env.clock(), store.reader.newest()
     if newest:  # the newest counts, also if the clock has jumped back

@@ -11,7 +11,7 @@ from harness.comparison.outcomes import PairLabel, PairLabels, PairPlace, paired
 from harness.core.comparisons import ComparedQuery, ComparedRollout
 from harness.formats.labelled_pairs import LabelledPair, read_pairs
 from harness.judging.transcript_form import form_of_rendering, split_checked
-from harness.pipeline.comparing.plan import clusters_by_key
+from harness.pipeline.comparing.planning import clusters_by_key
 from harness.pipeline.labelling import BlindPair, alternating, kept_labels
 from harness.report.summary.labels import answer_key
 from harness.transcripts.transcript import Transcript

@@ -18,7 +18,7 @@ from harness.core.gates import Forecast, GateResult, InterimRule
 from harness.core.records import Query
 from harness.pipeline.comparing.compare import AnySide
 from harness.pipeline.comparing.labels import PeoplesWord, cross_labels
-from harness.pipeline.comparing.plan import CompareOptions, clusters_by_key, plan_judging, queries_of_run
+from harness.pipeline.comparing.planning import CompareOptions, clusters_by_key, plan_judging, queries_of_run
 from harness.pipeline.comparing.resuming import find_side
 from harness.pipeline.comparing.sides import by_content, chance_floor, match_queries, open_sides, orders_within
 from harness.pipeline.plan import JudgingPlan, Prepared

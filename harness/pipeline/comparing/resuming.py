@@ -21,15 +21,7 @@ from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import changed, load
 from harness.endpoints.costs import Ceiling
-from harness.pipeline.comparing import compare
-from harness.pipeline.comparing.plan import (
-    CompareOptions,
-    ComparisonPlan,
-    is_done,
-    new_comparison,
-    open_verdict_sources,
-    plan_comparison,
-)
+from harness.pipeline.comparing import compare, planning
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
 from harness.pipeline.judge_inputs import rubric_as_begun
 from harness.pipeline.plan import JudgingPlan, NamedAddresses, new_run, places_of_begun, recorded_judge, with_agents
@@ -148,7 +140,7 @@ async def resume_comparison(
         else:
             judging = await with_agents(plan.judging, comparison, trust)
         plan = replace(plan, judging=judging)
-        if not rolled_out.spent and is_done(folder, plan.sides):
+        if not rolled_out.spent and planning.is_done(folder, plan.sides):
             return None
         NamedAddresses(judge_base_url=named.judge_base_url).check((None,), plan.judging.judge)
         settings = plan.judging.settings
@@ -157,7 +149,7 @@ async def resume_comparison(
             plan = replace(plan, judging=replace(plan.judging, settings=left))
         redact = make_redactor(None, trust.without_patterns(plan.judging.settings), run_env.environ)
         with (
-            open_verdict_sources(plan, readers, run_env) as reuse_sources,
+            planning.open_verdict_sources(plan, readers, run_env) as reuse_sources,
             ComparisonStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store,
         ):
             result = await compare.judge_into(store, plan, readers, reuse_sources, run_env, new=False)
@@ -172,7 +164,7 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
         for side, reader in zip(info.sides, readers, strict=True):
             if side.to_run and (missing := find_missing_work(reader).count):
                 parts.append(f"{missing:,} to run of {side.label} ({places_of_begun(reader, None)})")
-        if not parts and is_done(comparison.folder, compared_sides(readers, match_queries(readers))):
+        if not parts and planning.is_done(comparison.folder, compared_sides(readers, match_queries(readers))):
             return None
     judge = recorded_judge(info.judge, comparison.folder / "compare.json")
     judging = f"what is missing of the judging (judge: {judge.places})"
@@ -212,7 +204,7 @@ def _as_begun(
     folder: Path,
     runs_dir: Path,
     rubric_word: str | None,
-) -> ComparisonPlan:
+) -> planning.ComparisonPlan:
     where = folder / "compare.json"
     settings = trust.priced(recorded_settings(info.settings, where), changes)
     if changes:
@@ -224,8 +216,10 @@ def _as_begun(
     check_rendering(info.rendering)
     queries = match_queries(readers)
     judging, sides = JudgingPlan(judge, rubric, settings, trust.credentials), compared_sides(readers, queries)
-    options = CompareOptions(runs_dir, pairs=info.pairs, task=info.task, cluster=info.cluster, allow_offline=True)
-    return ComparisonPlan(judging, sides, queries, trust, replace(options, early_stop=info.early_stop))
+    options = planning.CompareOptions(
+        runs_dir, pairs=info.pairs, task=info.task, cluster=info.cluster, allow_offline=True
+    )
+    return planning.ComparisonPlan(judging, sides, queries, trust, replace(options, early_stop=info.early_stop))
 
 
 def settings_of_side(values: Mapping[str, Any], pairs: int, runs_dir: Path) -> Settings:
@@ -245,13 +239,16 @@ def queries_asked(sides: Sequence[object]) -> list[Query]:
 
 
 async def quote_sides(
-    sides: Sequence[compare.AnySide], queries: Sequence[Query], run_env: RunEnvironment, options: CompareOptions
+    sides: Sequence[compare.AnySide],
+    queries: Sequence[Query],
+    run_env: RunEnvironment,
+    options: planning.CompareOptions,
 ) -> compare.ComparisonQuote | compare.RollOutQuote:
     """Tell what `compare_sides` takes, without buying or writing anything. Raises UsageError."""
     if folders := _all_runs(sides):
         with open_sides(folders) as readers:
-            plan = await plan_comparison(readers, run_env.environ, options)
-            with open_verdict_sources(plan, readers, run_env) as reuse_sources:
+            plan = await planning.plan_comparison(readers, run_env.environ, options)
+            with planning.open_verdict_sources(plan, readers, run_env) as reuse_sources:
                 return await compare.quote_plan(plan, readers, reuse_sources, run_env)
     return await compare.quote_roll_out(sides, len(queries), run_env, options)
 
@@ -262,7 +259,10 @@ def _all_runs(sides: Sequence[compare.AnySide]) -> list[Path] | None:
 
 
 async def compare_sides(
-    sides: Sequence[compare.AnySide], queries: Sequence[Query], run_env: RunEnvironment, options: CompareOptions
+    sides: Sequence[compare.AnySide],
+    queries: Sequence[Query],
+    run_env: RunEnvironment,
+    options: planning.CompareOptions,
 ) -> compare.ComparisonResult:
     """Roll out the sides that are agents, each in a run of its own and asked `queries`, and compare all sides.
 
@@ -288,10 +288,10 @@ async def compare_sides(
                 folders.append(store.folder)
             made[store.folder] = loaded
         with open_sides(folders) as readers:
-            plan = await plan_comparison(readers, run_env.environ, replace(options, allow_offline=True))
+            plan = await planning.plan_comparison(readers, run_env.environ, replace(options, allow_offline=True))
             compared = zip(plan.sides, folders, strict=True)
             to_run = tuple(side.model_copy(update={"to_run": folder in made}) for side, folder in compared)
-            redact, info = new_comparison(replace(plan, sides=to_run), run_env)
+            redact, info = planning.new_comparison(replace(plan, sides=to_run), run_env)
             with ComparisonStore.create(options.runs_dir, info, redact=redact) as store, attested(store, run_env):
                 comparison = store.folder
         made[comparison] = None
