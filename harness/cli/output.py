@@ -88,6 +88,9 @@ def guard_output() -> None:
 
 class _LogLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
+        context = click.get_current_context(silent=True)
+        if context and context.params.get("quiet") and record.levelno < logging.ERROR:
+            return
         try:
             say(self.format(record), err=True)
         except Exception:  # noqa: BLE001 - as logging's own handlers do

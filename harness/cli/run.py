@@ -30,8 +30,8 @@ from harness.core.progress import NO_DEADLINE, Deadline
 from harness.core.records import Query
 from harness.core.settings import SETTINGS, Settings
 from harness.core.unicode import with_placeholder
-from harness.core.user_files import is_file, text_lines
-from harness.formats.queries import PackedQueries, in_shard, query_from, read_queries
+from harness.core.user_files import text_lines
+from harness.formats.queries import PackedQueries, in_shard, named_file, query_from, read_queries
 from harness.pipeline import runs, waiting
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, changed_settings, places_of_begun, prepare
 from harness.pipeline.rescoring import quote_rescoring
@@ -225,9 +225,12 @@ def prepare_run(
     with stdout_for_results():  # what an agent's file prints must not stand among the results
         typed = click.get_current_context()
         by_default = typed.get_parameter_source("agent") is ParameterSource.DEFAULT
-        if query and by_default and query in names_of_agents(Path.cwd()):
-            begun, what = command(f"{typed.info_name} --agent"), f"QUERY {query!r} is the name of an agent"
-            raise UsageError(f'{what}: {begun} {query} "..." runs it; {begun} {agent} {query} asks {query!r}')
+        if query and by_default:
+            begun, what = f"{command(typed.info_name or '')} --agent", f"QUERY {query!r} is the name of an agent"
+            if re.search(r"\.py(:\w+)?$", query) and named_file(query):
+                raise UsageError(f'{what}\'s file: {begun} {shlex.quote(query)} "..." runs it')
+            if query in names_of_agents(Path.cwd()):
+                raise UsageError(f'{what}: {begun} {query} "..." runs it; {begun} {agent} {query} asks {query!r}')
         loaded = load_agent(agent, Path.cwd())
         asked = _queries(loaded, query, queries, settings.shard)
         prepared = anyio.run(prepare, loaded, settings, caller.environ, asked)
@@ -240,15 +243,14 @@ def _queries(loaded: LoadedAgent, query: str | None, queries: str | None, shard:
         if query is not None:
             raise UsageError("give a QUERY or --queries FILE, not both")
         return PackedQueries(in_shard(read_queries(queries), shard))
-    if query and (is_file(Path(query)) or re.fullmatch(r"\S+\.(py|txt|csv|jsonl)", query)):
-        what = "is a file" if is_file(Path(query)) else "names a file that is not there"
-        typed = f"run --agent {shlex.quote(loaded.name)} {option('queries', shlex.quote(query))}"
+    if query and (what := named_file(query)):
+        typed = f"run --agent {shlex.quote(loaded.word or loaded.name)} {option('queries', shlex.quote(query))}"
         raise UsageError(f"QUERY {query!r} {what}: {command(typed)} asks what is in a file, - asks stdin")
     if query == "-":
         query = "".join(line for _, line in text_lines(None, "QUERY -")).strip()
     if query is None and not loaded.examples:
         raise UsageError(
-            f'agent {loaded.name!r} lists no EXAMPLES: give a query, as in `harness run --agent {loaded.name} "..."`'
+            f'agent {loaded.name!r} lists no EXAMPLES: give a query, as in `harness run --agent {loaded.word} "..."`'
         )
     return list(in_shard([query_from(loaded.examples[0] if query is None else query)], shard))
 

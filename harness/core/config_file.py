@@ -27,7 +27,10 @@ def read_config(path: Path) -> dict[str, Any]:
     name = f"--config {on_a_line(path)}"
     text = read_text(path, name, most=_LARGEST)
     try:
-        loaded: Any = yaml.load(text, _Loader) or {}  # noqa: S506 - a SafeLoader
+        loader: Any = _Loader(text)
+        node = loader.get_single_node()
+        pairs = [*node.value] if node and node.id == "mapping" else []  # `<<` adds to it
+        loaded: Any = (loader.construct_document(node) if node else None) or {}
     except RecursionError:
         raise UsageError(f"{name} is not YAML that can be read: nested too deep") from None
     except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: a date like 2026-13-45
@@ -40,10 +43,7 @@ def read_config(path: Path) -> dict[str, Any]:
     settings = cast("dict[Any, Any]", loaded)
     if strange := [key for key in settings if not isinstance(key, str)]:
         raise UsageError(f"{name}: {quoted(strange[0])} is no name of a setting")
-    # a key that stands twice is one key by now
-    node = cast("yaml.MappingNode", yaml.compose(text, _Loader))  # pyright: ignore[reportUnknownMemberType]
-    pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value if settings else [])
-    keys = [str(cast("object", key.value)).replace("-", "_") for key, _ in pairs]
+    keys = [str(key.value).replace("-", "_") for key, _ in pairs]
     if twice := [key for key, times in Counter(keys).items() if times > 1 and key != "<<"]:
         raise UsageError(f"{name}: {quoted(twice[0])} is set twice")
     return {key.replace("-", "_"): value for key, value in settings.items()}

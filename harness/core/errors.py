@@ -150,12 +150,12 @@ _ABRIDGED = reprlib.Repr()
 _ABRIDGED.maxstring = _ABRIDGED.maxother = _ABRIDGED.maxlong = _MOST_QUOTED
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
     """Return `; did you mean 'x'?` for the one of `names` that is nearest to `name`, or an empty string."""
     if len(name) > _LONGEST_WORD_COMPARED:  # a comparison takes time by the product of the lengths
         return ""
     comparable = [other for other in names if len(other) <= _LONGEST_WORD_COMPARED]
-    near = difflib.get_close_matches(name, comparable, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, comparable, n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -5,9 +5,10 @@ What is not of that kind raises ValueError with a sentence that the reader of th
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -106,8 +107,13 @@ _LONGEST_FIELD = 256 << 20
 
 
 def csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the number of each row's line, and its fields that are not empty. Raises UsageError naming the line."""
-    rows = csv.DictReader(lines, restkey="")
+    """Yield the number of each row's line, and its fields that are not empty. Raises UsageError naming the line.
+
+    Fields end with a comma, a semicolon or a tab: what stands most often in the first line.
+    """
+    header = next(lines, "")
+    ends_fields = max(",;\t", key=re.sub('"[^"]*"', "", header).count)
+    rows = csv.DictReader(chain([header], lines), restkey="", delimiter=ends_fields)
     while True:
         before = csv.field_size_limit(_LONGEST_FIELD)
         try:
@@ -118,11 +124,11 @@ def csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, dict[str, s
             csv.field_size_limit(before)
         if row is None:
             return
-        (column, times), *_ = Counter(filter(None, rows.fieldnames or ())).most_common(1) or [("", 1)]
+        names = (f"{n}".strip() for n in rows.fieldnames or ())
+        (column, times), *_ = Counter(filter(None, names)).most_common(1) or [("", 1)]
         if times > 1:
             raise UsageError(f"{name}:1: two columns are named {quoted(column)}")
         if isinstance(row.get(""), list):
-            raise UsageError(
-                f"{name}:{rows.line_num}: more fields than the first line names; a text with commas needs quotes"
-            )
-        yield rows.line_num, {column: field for column, field in row.items() if field}
+            many = f"{name}:{rows.line_num}: more fields than the first line names"
+            raise UsageError(f"{many}; a text that holds {ends_fields!r} needs quotes")
+        yield rows.line_num, {column.strip(): field for column, field in row.items() if field}

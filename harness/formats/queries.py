@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -9,12 +11,12 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from harness.core.errors import UsageError, on_a_line, option, quoted
+from harness.core.errors import UsageError, did_you_mean, on_a_line, option, quoted
 from harness.core.group_cache import Packed
 from harness.core.records import Query
 from harness.core.setting import shard_in
 from harness.core.unicode import valid_unicode, visible
-from harness.core.user_files import text_lines
+from harness.core.user_files import is_file, text_lines
 from harness.formats import json_values
 
 
@@ -97,8 +99,11 @@ def _text(content: JsonValue) -> str:
 
 
 _TEXT_KEYS = ("query", "text", "input", "question", "prompt")
-_REFERENCE_KEYS = ("reference", "expected", "answer")
+_REFERENCE_KEYS = ("reference", "expected", "answer", "target")
 _LONGEST_ID = 200
+_SURELY = 0.8
+"""How alike a name and a misspelt one are (difflib's ratio): `qurey` and `query`, not `context` and `text`."""
+_FILE = re.compile(r"\S+\.(csv|json|jsonl|md|ndjson|py|py:\w+|tsv|txt)")
 
 
 def query_from(text: str, *, reference: str | None = None, id: str | None = None) -> Query:  # noqa: A002
@@ -124,11 +129,23 @@ def read_queries(source: str) -> Iterator[Query]:
     """Return the queries of a file, as they are read; `-` is standard input.
 
     JSONL: one object a line with "query" (or chat "messages") and optionally "id", "reference" and anything else (kept
-    as metadata), or one string a line. CSV (by its ending): a column "query", the others alike. Any other text: one
-    query a line. Raises UsageError naming file and line for what cannot be read, an empty query, or an id used twice.
+    as metadata), or one string a line. CSV (.csv, .tsv): a column "query", the others alike. Any other text: one query
+    a line. Raises UsageError naming file and line for what cannot be read, an empty query, or an id used twice.
     """
     name = on_a_line(source)
-    return _each_once(_placed(source, name), f"{option('queries', name)}: no query in it")
+    for at, query in enumerate(_each_once(_placed(source, name), f"{option('queries', name)}: no query in it")):
+        for key in query.metadata if at == 0 and query.reference is None else ():
+            if meant := did_you_mean(key.lower(), _REFERENCE_KEYS, _SURELY):
+                log = logging.getLogger("arena-harness")
+                log.warning("%s: %s is metadata, which no judge sees%s", name, quoted(key), meant)
+        yield query
+
+
+def named_file(text: str) -> str | None:
+    """Return `is a file`, or that it names one that is not there, of a text that is a file's name; else None."""
+    if is_file(Path(re.sub(r"\.py:\w+$", ".py", text))):
+        return "is a file"
+    return "names a file that is not there" if _FILE.fullmatch(text) else None
 
 
 Asked = str | Query | Mapping[str, JsonValue] | Path
@@ -142,6 +159,11 @@ def make_queries(asked: Asked | Iterable[Asked]) -> Sequence[Query] | Iterator[Q
     """
     if isinstance(asked, Path):
         return list(read_queries(str(asked)))
+    if isinstance(asked, str) and (what := named_file(asked)):
+        to_read, to_ask = f"Path({quoted(asked)})", f"{{'query': {quoted(asked)}}}"
+        raise UsageError(
+            f"the query {quoted(asked)} {what}: {to_read} asks what is in a file, {to_ask} the text itself"
+        )
     if isinstance(asked, str | Query | Mapping):
         return [_make_query(asked, "")]
     if not isinstance(asked, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check types
@@ -186,7 +208,7 @@ def _placed(source: str, name: str) -> Iterator[tuple[str, Query]]:
     """Yield the queries with their places."""
     ending = Path(source).suffix.lower()
     lines = text_lines(None if source == "-" else Path(source), option("queries", name))
-    if ending == ".csv":
+    if ending in {".csv", ".tsv"}:
         for number, row in json_values.csv_rows((line for _, line in lines), name):
             yield f"{name}:{number}", _from_object(dict(row), f"{name}:{number}")
         return
@@ -222,9 +244,10 @@ def _from_object(row: json_values.JsonObject, place: str) -> Query:
         key, row = "query", _with_items(row, messages, place)
     if key is None:
         names = " or ".join(repr(name) for name in _TEXT_KEYS)
+        meant = next(filter(None, (did_you_mean(name.lower(), _TEXT_KEYS, _SURELY) for name in row)), "")
         raise UsageError(
             f"{place}: no text under {names} (a list of the SDK's input items does as well), "
-            f"and no chat messages under 'messages'; there are: {quoted(', '.join(row))}"
+            f"and no chat messages under 'messages'; there are: {quoted(', '.join(row))}{meant}"
         )
     reference = next((str(row[name]) for name in _REFERENCE_KEYS if row.get(name) is not None), None)
     metadata = {name: value for name, value in row.items() if name not in {key, "id", *_REFERENCE_KEYS}}

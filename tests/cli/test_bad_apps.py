@@ -63,7 +63,11 @@ ASKED = {
     "run Hi --agent poet --approve nope": r"^--approve nope: .*'poet' has no tool of this .*\(its tools: 'rhymes'\)$",
     "run Hi --agent poet --approve rhyme": r"^--approve rhyme: .*; did you mean 'rhymes'\?$",
     "run q.txt --agent poet": r"^QUERY 'q\.txt' is a file: .* run --agent poet --queries q\.txt asks what is in a file",
-    "run sub/poet.py": r"^QUERY 'sub/poet\.py' names a file that is not there: ",
+    "run q.txt --agent poet.py": r"^QUERY 'q\.txt' is a file: .* run --agent poet\.py --queries q\.txt asks",
+    "run sub/poet.jsonl": r"^QUERY 'sub/poet\.jsonl' names a file that is not there: ",
+    "run poet.py": r"^QUERY 'poet\.py' is the name of an agent's file: .* run --agent poet\.py \"\.\.\.\" runs it$",
+    "best sub/poet.py:own": r"^QUERY .* is the name of an agent's file: .* best --agent sub/poet\.py:own \"",
+    "run poet.py --agent poet": r"^QUERY 'poet\.py' is a file: .* run --agent poet --queries poet\.py asks what is in",
     "best Hi --agent triage --approve x": r"^--approve x: .*\(its tools: .*\)$",
 }
 
@@ -75,6 +79,7 @@ def test_a_word_that_names_what_it_cannot_mean_is_refused(
     monkeypatch.chdir(tmp_path)
     Path("agents_config").mkdir()
     Path("q.txt").write_text("Why?")
+    Path("poet.py").write_text("from agents_config.poet import agent")
     Path("agents_config/poet.py").write_text(
         "from agents import Agent, function_tool\n@function_tool\ndef rhymes(word: str) -> str:\n    return word\n"
         "agent = Agent(name='poet', tools=[rhymes])\n"

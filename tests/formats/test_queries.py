@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.records import Query
-from harness.formats.queries import query_from, read_queries
+from harness.formats.queries import make_queries, query_from, read_queries
 
 Written = Any
 
@@ -76,7 +77,7 @@ def test_jsonl_is_an_object_or_a_string_a_line(write: Written) -> None:
 
 
 @pytest.mark.parametrize("key", ["query", "text", "input", "question", "prompt"])
-@pytest.mark.parametrize("reference", ["reference", "expected", "answer"])
+@pytest.mark.parametrize("reference", ["reference", "expected", "answer", "target"])
 def test_the_usual_names_for_query_and_reference_are_known(write: Written, key: str, reference: str) -> None:
     (found,) = read_queries(write("q.jsonl", json.dumps({key: "Why?", reference: "So."})))
     assert (found.text, found.reference, found.metadata) == ("Why?", "So.", {})
@@ -169,6 +170,14 @@ def test_csv_has_a_column_query_and_the_others_alike(write: Written) -> None:
     assert second == query_from("Two\nlines")
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("name", ["q.csv", "q.tsv"])
+def test_csv_is_split_at_what_stands_most_often_in_its_first_line(write: Written, mark: str, name: str) -> None:
+    rows = ("id", " query", "reference", '"a,,,,;;;;\t\t\t\t"'), ("q1", '"Why; or,\thow?"', "So it is", "x")
+    (found,) = read_queries(write(name, "\r\n".join(map(mark.join, rows))))
+    assert (found.id, found.text, found.reference) == ("q1", "Why; or,\thow?", "So it is")
+
+
 def test_csv_as_a_spreadsheet_writes_it(write: Written) -> None:
     assert texts_of(write("Q.CSV", "\ufeffquery\r\nWhy?\r\nWho?\r\n")) == ["Why?", "Who?"]
 
@@ -179,7 +188,10 @@ def test_csv_as_a_spreadsheet_writes_it(write: Written) -> None:
         ("id,query\nq1,Why?\nq2,What is a, or b?\n", r":3: .*more fields"),
         ("query,query\nWhy?,Who?\n", r":1: two columns are named 'query'"),
         ("id,query\nq1,Why?\nq2,\n", ":3: no text"),
-        ("id,words\nq1,Why?\n", ":2: no text under 'query'"),
+        ("id,words\nq1,Why?\n", ":2: no text under 'query'.*'id, words'$"),
+        ("id;qurey\nq1;Why?\n", r":2: no text under .*'id, qurey'; did you mean 'query'\?$"),
+        ("ID,Query\nq1,Why?\n", r":2: .*; did you mean 'query'\?$"),
+        ("id;query\nq1;What is a; or b?\n", r":2: .*a text that holds ';' needs quotes"),
         ("id,query\nq1,Why?\nq1,Who?\n", ":3: .*twice"),
         ("query\nWhy is\rthis?\n", ":2: .*new-line character"),
     ],
@@ -240,3 +252,41 @@ def test_the_same_text_twice_is_a_usage_error_unless_the_ids_differ(write: Writt
     with pytest.raises(UsageError, match=r":2: .*twice"):
         list(read_queries(write("q.txt", "Why?\nWhy?\n")))
     assert texts_of(write("q.jsonl", '{"query": "Why?", "id": 1}\n{"query": "Why?", "id": 2}')) == ["Why?", "Why?"]
+
+
+# ---- Names that look like others
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"refernce": "So."}, r"q.jsonl: 'refernce' is metadata, .*; did you mean 'reference'\?"),
+        ({"__expected": "So."}, r"'__expected' is metadata, .*; did you mean 'expected'\?"),
+        ({"refernce": "So.", "answer": "So."}, None),
+        ({"level": 3, "context": "c", "topic": "t"}, None),
+    ],
+)
+def test_metadata_that_look_like_a_misspelt_reference_are_named_once(
+    write: Written, caplog: pytest.LogCaptureFixture, names: dict[str, Any], said: str | None
+) -> None:
+    rows = [json.dumps({"query": text, **names}) for text in ("Why?", "Who?")]
+    assert len(list(read_queries(write("q.jsonl", "\n".join(rows))))) == 2
+    assert len(caplog.messages) == bool(said)
+    assert not said or re.search(said, caplog.messages[0])
+
+
+def test_a_text_in_python_that_is_a_files_name_is_no_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("my queries", "mine.py"):
+        Path(name).write_text("Why?")
+    for text, what in {
+        "my queries": "is a file",
+        "mine.py:agent": "is a file",
+        "train.jsonl": "names a file that is not there",
+        "data/train.tsv": "names a file that is not there",
+    }.items():
+        with pytest.raises(UsageError, match=rf"{text}' {what}: Path\('{text}'\) asks what is in a file"):
+            make_queries(text)
+        assert [query.text for query in make_queries({"query": text})] == [text]
+    for text in ("What does main.py do?", "Explain train.jsonl", "e.g. nothing", "\0 csv", "x" * 5000):
+        assert [query.text for query in make_queries(text)] == [text]
