@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core.cost import UNKNOWN, total_cost
-from harness.core.errors import NothingRankable, as_spoken, counted
+from harness.core.errors import NothingRankable, as_spoken, counted, goes_on
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout, Usage
 from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides
@@ -144,7 +144,7 @@ def _why_not_judged(group: Group, ranking: GroupRanking | None, winner: Rollout,
         return f"{_place(group, winner)}: {notes or 'nothing tells them apart, so it is the first'}"
     whose = "the anchor's" if winner.role == "anchor" else "that of the first that ended well, for the anchor failed"
     reason = (trouble or notes or _NO_VERDICTS).removeprefix("not judged, ")
-    return f"not judged: {reason}; the answer of rollout {winner.index} is {whose}"
+    return goes_on(f"not judged: {reason}", f"the answer of rollout {winner.index} is {whose}")
 
 
 def _place(group: Group, winner: Rollout) -> str:

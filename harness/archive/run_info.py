@@ -144,9 +144,8 @@ def find_archived(word: str, runs_dir: Path, *, only_runs: bool = False) -> Arch
         raise _linked(link)
     if not matching:
         hint = errors.did_you_mean(word, [folder.name for folder, _ in stored])
-        raise errors.UsageError(
-            f"no run {errors.quoted(word)} in {errors.on_a_line(runs_dir)}/{hint}; {errors.call('ls')} lists them"
-        )
+        unknown = f"no run {errors.quoted(word)} in {errors.on_a_line(runs_dir)}/{hint}"
+        raise errors.UsageError(errors.goes_on(unknown, f"{errors.call('ls')} lists them"))
     if len(matching) > 1:
         names = ", ".join([*(folder.name for folder, _ in matching[:4]), *(["…"] if len(matching) > 4 else [])])
         raise errors.UsageError(f"{errors.quoted(word)} fits {len(matching)} runs: {names}; say more of it")

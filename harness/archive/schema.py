@@ -11,7 +11,7 @@ from harness.archive.lines import SCHEMA_VERSION
 from harness.archive.run_info import COMPARISON_FILE, RUN_FILE, RunInfo
 from harness.archive.typed_records import RankingHead
 from harness.core.comparisons import ComparedQuery
-from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.errors import UsageError, did_you_mean, goes_on, quoted
 from harness.core.judge_profile import ProbedJudge
 from harness.core.rankings import GroupRanking, Verdict
 from harness.core.records import Query, Rollout
@@ -62,7 +62,8 @@ def json_schema(name: str) -> dict[str, Any]:
     """Return one record's schema. Raises UsageError for a name that is none."""
     by_name = schemas()
     if name not in by_name:
-        raise UsageError(f"no record {quoted(name)}{did_you_mean(name, by_name)}; there are: {', '.join(by_name)}")
+        there_are = f"there are: {', '.join(by_name)}"
+        raise UsageError(goes_on(f"no record {quoted(name)}{did_you_mean(name, by_name)}", there_are))
     return by_name[name]
 
 

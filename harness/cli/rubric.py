@@ -10,7 +10,7 @@ from rich.text import Text
 from harness.cli.console import print_lines, stdout
 from harness.cli.new_files import IS_NAME, write_new
 from harness.cli.output import Caller, print_json, say
-from harness.core.errors import ExitCode, UsageError, command, did_you_mean, on_a_line, quoted
+from harness.core.errors import ExitCode, UsageError, command, did_you_mean, goes_on, on_a_line, quoted
 from harness.judging.rubric import Rubric, load_rubric, packaged_rubrics, read_rubric, rubric_source
 from harness.report.terminal.table import Column, TableRow, table_or_list, visible_text
 
@@ -58,8 +58,8 @@ def new_rubric(file: Path, source: str, *, force: bool) -> None:
     """Copy a packaged rubric into a file of your own, ready to edit."""
     names = packaged_rubrics()
     if source not in names:
-        hint = did_you_mean(source, names)
-        raise UsageError(f"--from {quoted(source)}: no such rubric{hint}; there are: {', '.join(names)}")
+        unknown = f"--from {quoted(source)}: no such rubric{did_you_mean(source, names)}"
+        raise UsageError(goes_on(unknown, f"there are: {', '.join(names)}"))
     if str(file) in names:
         raise UsageError(f"{file} is the name of a packaged rubric, which --rubric would take instead: name {file}.md")
     text = rubric_source(source)

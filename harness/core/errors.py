@@ -159,6 +159,11 @@ def did_you_mean(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+def goes_on(message: str, more: str) -> str:
+    """Return a message with a further clause, which is a sentence of its own after a question."""
+    return f"{message} {more[:1].upper()}{more[1:]}" if message.endswith("?") else f"{message}; {more}"
+
+
 def first_error(group: BaseExceptionGroup[Any]) -> Any:
     """Return the first error in a group, however deep: concurrent tasks refused for one reason say it several times."""
     first: Any = group.exceptions[0]

@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from harness.core.errors import UsageError, did_you_mean, on_a_line, option, quoted
+from harness.core.errors import UsageError, did_you_mean, goes_on, on_a_line, option, quoted
 from harness.core.rankings import Cap, Flag, FlagKind, SideScores
 from harness.core.records import digest
 from harness.core.unicode import visible
@@ -224,7 +224,7 @@ def _fault(parts: Parts, error: ErrorDetails) -> Fault:
     if error["type"] == "extra_forbidden":
         model = Dimension if place[0] == "dimensions" else Rubric
         names = [name for name in model.model_fields if name not in _OURS]
-        message = f"unknown key{did_you_mean(_quoted(place[-1]), names)}; known: {', '.join(names)}"
+        message = goes_on(f"unknown key{did_you_mean(_quoted(place[-1]), names)}", f"known: {', '.join(names)}")
     return Fault(parts.find_line(place), f"{'.'.join(map(_quoted, place))}: {message}")
 
 
@@ -254,8 +254,8 @@ def rubric_source(name: str, where: str | None = None) -> str:
         return (_PACKAGED / f"{name}.md").read_text("utf-8")
     if not is_file_name(name):
         known = packaged_rubrics()
-        meant = f"{did_you_mean(name, known)}; known: {', '.join(known)}, or pass a FILE.md"
-        raise UsageError(f"no rubric {quoted(name)}{meant}")
+        there_are = f"known: {', '.join(known)}, or pass a FILE.md"
+        raise UsageError(goes_on(f"no rubric {quoted(name)}{did_you_mean(name, known)}", there_are))
     return text_of_file(name, where)
 
 

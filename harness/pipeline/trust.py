@@ -237,7 +237,8 @@ def agent_of_run(reader: RunReader, environ: Mapping[str, str], asked: str) -> L
             return load_agent(word, here)
     except errors.UsageError as exc:
         to_type = errors.call(asked, folder, agent="path.py:attr")
-        raise errors.UsageError(f"the run's agent cannot be loaded: {exc}; name it with {to_type}") from None
+        loads_not = f"the run's agent cannot be loaded: {exc}"
+        raise errors.UsageError(errors.goes_on(loads_not, f"name it with {to_type}")) from None
     place = Path(word.rpartition(":")[0] or word)
     inside = not place.is_absolute() and ".." not in place.parts
     # the archive's word only where it names a file of the working folder's

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.errors import UsageError, did_you_mean, goes_on, quoted
 
 AGENT_MODEL = "gpt-5.6-luna"
 """The model of the examples' agents, and of the agents in the documentation."""
@@ -40,8 +40,8 @@ def _with_its_model(text: str) -> str:
 def copy_of_example(example: str, name: str) -> dict[str, str]:
     """Return the texts, by file name, of an agent `name` that begins as an example. Raises UsageError for none."""
     if example not in EXAMPLES:
-        hint = did_you_mean(example, EXAMPLES)
-        raise UsageError(f"--from {quoted(example)}: no such example{hint}; there are: {', '.join(sorted(EXAMPLES))}")
+        unknown = f"--from {quoted(example)}: no such example{did_you_mean(example, EXAMPLES)}"
+        raise UsageError(goes_on(unknown, f"there are: {', '.join(sorted(EXAMPLES))}"))
     text = _with_its_model((examples_folder() / f"{example}.py").read_text("utf-8"))
     beside = {path.name: path.read_text("utf-8") for path in examples_folder().glob("_*.py") if path.name in text}
     renamed = text.replace(f'name="{example}"', f'name="{name}"').replace(f"--agent {example} ", f"--agent {name} ")

@@ -22,7 +22,7 @@ from typing import Any
 from agents import Agent, ModelSettings
 from openai.types.shared import Reasoning
 
-from harness.core.errors import UsageError, did_you_mean, on_a_line, option, quoted, short_message
+from harness.core.errors import UsageError, did_you_mean, goes_on, on_a_line, option, quoted, short_message
 from harness.core.run_folders import enclosing_run
 from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
@@ -245,7 +245,7 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
         if not is_file(path):
             files = [p.name for p in path.parent.glob("*.py")] if is_folder(path.parent) else []
             missing = f"no file {on_a_line(place)}{did_you_mean(path.name, files)}"
-            raise NoSuchAgent(f"{missing}; {option('agent')} takes NAME, module:attr or path.py:attr")
+            raise NoSuchAgent(goes_on(missing, f"{option('agent')} takes NAME, module:attr or path.py:attr"))
         _refuse_in_run(here / place)
         return _from_module(_import_file(path, here), attr, path, name=path.stem)
     if colon:
@@ -266,7 +266,7 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
     why = "agents_config/ here is inside of a run folder, where nothing is loaded: copy a file that you trust elsewhere"
     passed_over = (here / "agents_config").is_dir() and run_around(here / "agents_config")
     raise NoSuchAgent(
-        f"no agent {quoted(word)}{did_you_mean(word, names)}; known: {', '.join(names) or 'none'}. "
+        f"{goes_on(f'no agent {quoted(word)}{did_you_mean(word, names)}', 'known')}: {', '.join(names) or 'none'}. "
         f"Or pass module:attr or path.py:attr{f'. {why}' if passed_over else ''}"
     )
 

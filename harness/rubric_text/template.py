@@ -17,7 +17,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from harness.core.errors import did_you_mean
+from harness.core.errors import did_you_mean, goes_on
 from harness.rubric_text.front_matter import MOST_QUOTED, Fault
 
 _MOST_TEXT = 1_000_000
@@ -199,7 +199,7 @@ def _unknown_names(tree: nodes.Template) -> Iterator[tuple[int, str]]:
     unknown, known = meta.find_undeclared_variables(tree) - set(VARIABLE_NAMES), ", ".join(sorted(VARIABLE_NAMES))
     for line, name in sorted({(n.lineno, n.name) for n in tree.find_all(nodes.Name) if n.name in unknown}):
         nearest = did_you_mean(_short(name), VARIABLE_NAMES)
-        yield line, f"the body uses a variable {_short(name)!r} that there is not{nearest}; known: {known}"
+        yield line, goes_on(f"the body uses a variable {_short(name)!r} that there is not{nearest}", f"known: {known}")
 
 
 def _first_line(exc: BaseException) -> str:

@@ -71,7 +71,7 @@ def test_a_prefix_of_several_runs_is_a_usage_error_naming_them(runs: Path) -> No
 
 
 def test_an_unknown_run_is_a_usage_error_with_the_nearest_one(runs: Path) -> None:
-    with pytest.raises(UsageError, match=f"did you mean '{IDS[2]}'"):
+    with pytest.raises(UsageError, match=rf"did you mean '{IDS[2]}'\? `harness ls` lists them$"):
         find_run("20260722T090000-writer-cccccd", runs)
     with pytest.raises(UsageError, match=r"no run 'xyz' in .*harness ls"):
         find_run("xyz", runs)

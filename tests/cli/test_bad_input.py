@@ -32,7 +32,7 @@ def unspent(folder: Path) -> bool:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--agent", "serch"), ["'serch'", "did you mean 'search'"]),
+        (("--agent", "serch"), ["'serch'", "did you mean 'search'? Known: "]),
         (("--agent", "nowhere.py:agent"), ["nowhere.py"]),
         (("--agent", "no.such.module:agent"), ["no.such.module"]),
         (("-n", "0"), ["-n '0'", "greater than or equal to 1"]),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.core.errors import as_spoken, call, calling, from_python, joined, option, switch
+from harness.core.errors import as_spoken, call, calling, did_you_mean, from_python, goes_on, joined, option, switch
 from tests.conftest import ROOT
 
 
@@ -35,6 +35,21 @@ def test_a_message_names_options_on_the_command_line_and_arguments_in_python(mak
     with from_python():
         assert make() == in_python
     assert make() == on_the_command_line
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [("serch", "no 'serch'; did you mean 'search'? Known: search"), ("x", "no 'x'; known: search")],
+)
+def test_a_message_goes_on_after_a_question_with_a_sentence(name: str, whole: str):
+    assert goes_on(f"no {name!r}{did_you_mean(name, ['search'])}", "known: search") == whole
+
+
+def test_no_message_puts_a_mark_behind_a_suggestion():
+    """What stands behind `did_you_mean` in the same text comes by `goes_on`."""
+    joined_to = re.compile(r"(did_you_mean\([^{}]*\)|\.near\([^{}]*\)|\bhint|\bmeant|\bnearest)\}[;:,.]")
+    sources = {path.relative_to(ROOT): path.read_text() for path in (ROOT / "harness").rglob("*.py")}
+    assert [path for path, text in sources.items() if joined_to.search(text)] == []
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_a_body_may_speak_of_its_own_dimensions() -> None:
 
 
 def test_an_unknown_rubric_is_a_usage_error_with_the_known_ones_and_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"no rubric 'writting'; did you mean 'writing'.*known: .*writing.*FILE\.md"):
+    with pytest.raises(UsageError, match=r"no rubric 'writting'; did you mean 'writing'\? Known: .*writing.*FILE\.md"):
         load_rubric("writting")
 
 
