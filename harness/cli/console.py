@@ -12,8 +12,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 from harness.core.unicode import visible
+from harness.report.terminal.table import PIPED
 
-_NO_LIMIT = 100_000
+_NO_LIMIT = 2 * PIPED
 """The width of what has none."""
 _COLUMNS = re.compile("[1-9][0-9]{0,3}")
 _USUAL_WIDTH, _USUAL_HEIGHT = 80, 25
@@ -23,12 +24,13 @@ _USUAL_WIDTH, _USUAL_HEIGHT = 80, 25
 def stdout() -> Console:
     """Return a console for results.
 
-    It is as wide as COLUMNS says, else as the terminal; with --wide, and in a pipe, as wide as what is printed.
+    It is as wide as COLUMNS says, else as the terminal; with --wide as what is printed, and in a pipe, too, where texts
+    in tables are cut.
     """
     context = click.get_current_context(silent=True)
     if context and context.params.get("wide"):
         return _VisibleConsole(width=_NO_LIMIT)
-    return _VisibleConsole(width=_columns() or (None if sys.stdout.isatty() else _NO_LIMIT))
+    return _VisibleConsole(width=_columns() or (None if sys.stdout.isatty() else PIPED))
 
 
 def print_lines(lines: Callable[[int], Iterable[RenderableType]]) -> None:

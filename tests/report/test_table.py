@@ -4,7 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from harness.report.terminal.table import SHORTEST, Column, TableRow, choose_columns, cut_to, table_lines, table_or_list
+from harness.report.terminal.table import (
+    PIPED,
+    SHORTEST,
+    Column,
+    TableRow,
+    choose_columns,
+    cut_to,
+    table_lines,
+    table_or_list,
+)
 
 TEXT = st.text("ab 漢é", max_size=30).map(str.strip)
 COLUMNS = st.lists(st.tuples(TEXT.filter(bool), st.booleans(), st.none() | st.integers(0, 40)), min_size=1, max_size=8)
@@ -55,6 +64,23 @@ def test_nothing_is_cut_or_left_out_where_there_is_room(table: tuple[list[Column
     columns, rows = table
     room = widest(columns, rows)
     assert list(choose_columns(columns, room, sum(room) + 2 * len(room)).values()) == room
+
+
+@given(tables(), st.integers(0, 400))
+def test_in_a_pipe_no_column_is_left_out_and_texts_share_a_line_of_120(
+    table: tuple[list[Column], list[TableRow]], longer: int
+):
+    columns, rows = table
+    room = [
+        each + longer * (column.wish is not None) for each, column in zip(widest(columns, rows), columns, strict=True)
+    ]
+    widths = choose_columns(columns, room, PIPED)
+    assert len(widths) == len(columns)
+    spare = 120 - sum(widths.values()) - 2 * (len(widths) - 1)
+    for at, column in enumerate(columns):
+        asked = max(column.wish or 0, SHORTEST + 1, cell_len(column.name))
+        assert widths[at] == room[at] or (column.wish is not None and min(room[at], asked) <= widths[at] and spare <= 0)
+    assert list(choose_columns(columns, room, 2 * PIPED).values()) == room
 
 
 @given(st.text("ab 漢é", max_size=60), st.integers(1, 40))

@@ -1,7 +1,8 @@
 """Tables for a terminal: which columns there is room for, and a line a row.
 
 Numbers, names and headings are never cut, and a text never to fewer than 12 characters. Where there is no room for all
-columns, the least important ones are left out, and a line below the table names them.
+columns, the least important ones are left out, and a line below the table names them. What is no terminal has room for
+all columns, and texts share what the others leave of 120 characters.
 """
 
 import textwrap
@@ -41,6 +42,9 @@ def on_one_line(text: str, length: int = EXCERPT) -> str:
 
 SHORTEST = 12
 """Characters that a text keeps, however narrow the terminal is."""
+PIPED = 100_000
+"""The width of what is no terminal."""
+_PAGE = 120
 _GAP = 2
 _CUT = "…"
 _LEAST = SHORTEST + len(_CUT)
@@ -95,7 +99,7 @@ def choose_columns(columns: Sequence[Column], widest: Sequence[int], width: int)
             break
         widths[at] = fitting
         room -= fitting + _GAP
-    room += _GAP
+    room += _GAP - width + _page(width)
     for at in filter(widths.__contains__, order):
         more = max(0, min(widest[at] - widths[at], room))
         widths[at] += more
@@ -110,12 +114,16 @@ def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[str] | TableR
     widest = [max(map(cell_len, cells)) for cells in zip(heads, *(row.cells for row in rows), strict=True)]
     widths = choose_columns(columns, widest, width)
     yield _line(columns, TableRow(heads, "bold"), widths)
-    yield line_of_text("─" * (sum(widths.values()) + _GAP * (len(widths) - 1)), "dim")
+    yield line_of_text("─" * min(sum(widths.values()) + _GAP * (len(widths) - 1), _page(width)), "dim")
     for row in rows:
         yield _line(columns, row, widths)
     if len(widths) < len(columns):
         left_out = ", ".join(column.name for at, column in enumerate(columns) if at not in widths)
         yield visible_text(f"--wide shows more: {left_out}", style="dim")
+
+
+def _page(width: int) -> int:
+    return _PAGE if width == PIPED else width
 
 
 def table_or_list(columns: Sequence[Column], rows: Iterable[TableRow], width: int) -> Iterator[Text]:
