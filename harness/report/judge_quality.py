@@ -198,12 +198,12 @@ def _bias(t: Tally, order: str) -> str:
         return "none that these verdicts show"
     side = "first" if value > 0 else "second"
     if t.orders.position_decides:
-        return f"standing {side} is worth {abs(value):.1f} points to this judge, and decides"
+        return f"standing {side} is worth {abs(value):.2f} points to this judge, and decides"
     cure = {
         "both": "judging both orders cancels it",
         "balanced": "sides balanced over the matches cancel most of it, --order both all",
     }.get(order, "nothing cancels it with one order: take --order both or balanced")
-    return f"standing {side} is worth {abs(value):.1f} points to this judge; {cure}"
+    return f"standing {side} is worth {abs(value):.2f} points to this judge; {cure}"
 
 
 def _cycles(t: Tally) -> str:
