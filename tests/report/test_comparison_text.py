@@ -119,6 +119,7 @@ def test_markdown_holds_verdict_figures_and_at_most_ten_losses():
         f"q{number}" for number in range(15, 5, -1)
     ]
     assert "B lost 12 of 16 queries to A" in markdown
+    assert "; 95 % interval (t) over 16 queries |" in markdown
 
 
 def test_every_match_is_a_line_of_csv_and_no_cell_is_a_formula():

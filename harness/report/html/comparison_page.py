@@ -116,8 +116,8 @@ class Front:
 def front(comparison: comparisons.Comparison) -> Front | None:
     """Return the strengths against cost, or against time where no side costs anything; None for two sides."""
     figures = {side.label: side for side in comparison.figures}
-    takes = {label: side.usd.value for label, side in figures.items() if side.usd}
-    axis = "USD a rollout"
+    takes = {label: 1000 * side.usd.value for label, side in figures.items() if side.usd}
+    axis = "USD for 1,000 rollouts"
     if not any(takes.values()):
         axis = "seconds a rollout"
         takes = {label: side.duration_s.value for label, side in figures.items() if side.duration_s}

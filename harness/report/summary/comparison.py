@@ -145,7 +145,7 @@ def _of_people(people: PeoplesRate, value: Interval) -> Iterator[ResultFigure]:
 
 def method_words(r: SideResult) -> str:
     """Return how the intervals of a result were made, and over how many units."""
-    return f"{'t interval' if r.method == 't' else 'bootstrap'} over {_units(r)}"
+    return f"95 % interval ({'t' if r.method == 't' else 'bootstrap'}) over {_units(r)}"
 
 
 def _units(r: SideResult) -> str:
