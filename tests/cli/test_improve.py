@@ -55,9 +55,15 @@ def test_a_planted_weakness_is_found_and_mended(harness: Harness, tmp_path: Path
     assert "Search for" in mended
     (folder,) = (tmp_path / "runs").iterdir()
     page = (folder / "improved" / "report.html").read_text()
-    assert all(
-        shown in page for shown in ("Who came from whom", "After each round", "What each round learnt", "Verdicts")
+    parts = (
+        "Who came from whom",
+        "After each round",
+        "What each round learnt",
+        "Verdicts",
+        "judged by",
+        "95 % intervals",
     )
+    assert all(shown in page for shown in parts)
     assert harness("show", folder.name).out == done.out
     assert json.loads(harness("resume", folder.name, "--json").out)["accepted"] is True
     assert json.loads(harness("ls", "--json").out)[0]["outcome"] == "better"

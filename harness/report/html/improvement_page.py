@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.archive.improve_folder import RESULT
+from harness.archive.improve_folder import RESULT, ImproveFolder
 from harness.archive.run_files import write_file
 from harness.core.cost import Cost
 from harness.core.errors import CannotWrite, counted
-from harness.core.improvements import CandidateStanding, Improvement
+from harness.core.improvements import CandidateStanding, ImproveInfo, Improvement
 from harness.report.html.comparison_page import ForestLine
 from harness.report.html.diffs import DiffLine, instruction_diff
 from harness.report.html.facts import Fact, page_template
@@ -52,10 +52,10 @@ def write_result(folder: Path, result: Improvement) -> None:
     write_file(there / "instructions.md", result.instructions)
     write_file(there / "instructions.diff", result.diff)
     write_file(there / "improvement.json", result.model_dump_json(indent=1))
-    write_file(there / "report.html", improvement_page(result))
+    write_file(there / "report.html", improvement_page(result, ImproveFolder(folder).info()))
 
 
-def improvement_page(result: Improvement) -> str:
+def improvement_page(result: Improvement, info: ImproveInfo) -> str:
     """Return the page."""
     root, best = result.standings[0], result.standings[result.best]
     gate = [ForestLine("held-out queries", "", result.win_rate, whole=True)] if result.win_rate else []
@@ -66,6 +66,7 @@ def improvement_page(result: Improvement) -> str:
     cost = Cost(result.spent, result.exact)
     return page_template("improvement_page.html.j2").render(
         result=result,
+        info=info,
         whole=_change(root.parts, best.parts),
         gate=gate,
         curve=[
@@ -80,6 +81,9 @@ def improvement_page(result: Improvement) -> str:
         tree=_member(root, result.standings),
         about=[
             Fact("Improvement", result.improvement),
+            Fact("Judge", info.judge),
+            Fact("Rubric", info.rubric),
+            *([Fact("Gate", result.comparison, "`harness report` draws its pairs")] if result.comparison else []),
             Fact("Cost", dollars(cost), "of rollouts, verdicts and proposals"),
             Fact("Rollouts", f"{result.rollouts:,}"),
             Fact("Verdicts", f"{result.verdicts:,}"),
