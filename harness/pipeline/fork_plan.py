@@ -199,9 +199,11 @@ def plan_fork(reader: RunReader, rules: ForkRules, *, restores: bool = False) ->
     edit = read_edit(rules.edit) if rules.edit else None
     if edit and rules.at is not None:
         raise UsageError(f"{option('at', rules.at)}: an edit says by its `call` where its branch begins; leave it out")
-    left_out, planned = Counter[str](), list[PlannedBranch]()
+    all_left_out, planned = Counter[str](), list[PlannedBranch]()
+    queries = _queries(reader, rules, edit)
     credit = cache(lambda: RunCredit(reader, judged_ranking(reader)))  # learns the judge from all groups, once
-    for query in _queries(reader, rules, edit):
+    for query in queries:
+        left_out = Counter[str]()
         each_recorded = sorted(
             _recorded(reader, query, rules, left_out), key=lambda each: each.rollout.role == "anchor"
         )
@@ -212,17 +214,19 @@ def plan_fork(reader: RunReader, rules: ForkRules, *, restores: bool = False) ->
                 left_out[f"rollout {rollout} cannot be taken up after model call {at}: {reason}"] += 1
             else:
                 planned.append(each.planned(at, rules, edit, restores=restores)._replace(gain=gain))
+        of = f"query {query.id}: " if len(queries) > 1 else ""
+        all_left_out += Counter({of + why: count for why, count in left_out.items()})
     if not planned:
         none = f"no place of its rollouts is one of {option('at', rules.at or rules.places)}"
-        why = next(iter(left_out), f"{none}; {option('at', '0')} makes fresh ones")
+        why = next(iter(all_left_out), f"{none}; {option('at', '0')} makes fresh ones")
         raise UsageError(f"run {reader.info.id}: {why}")
     planned.sort(key=lambda each: -each.gain / each.calls)  # those of auto; all others stay as they are
     planned *= rules.branches
     if rules.budget is None:
-        return ForkPlan(tuple(planned), left_out, None)
+        return ForkPlan(tuple(planned), all_left_out, None)
     before = branch_calls(reader)
     chosen = _within_budget(planned, rules.budget, before.longer)
-    return ForkPlan(chosen, left_out, rules.budget + sum(before.made.values()))
+    return ForkPlan(chosen, all_left_out, rules.budget + sum(before.made.values()))
 
 
 def _queries(reader: RunReader, rules: ForkRules, edit: EditAsked | None) -> list[Query]:
@@ -247,7 +251,7 @@ def _recorded(reader: RunReader, query: Query, rules: ForkRules, left_out: Count
         if rollout.status == "failed" and not rules.rollouts:
             left_out[f"rollout {index} failed: {option('rollout', index)} takes it up all the same"] += 1
         elif query.redacted:
-            left_out[f"query {query.id!r} was redacted, and its true text is not kept"] += 1
+            left_out["the query was redacted, and its true text is not kept"] += 1
         elif reason := _never(rollout):
             left_out[f"rollout {index} cannot be taken up again: {reason}"] += 1
         else:

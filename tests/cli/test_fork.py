@@ -85,6 +85,16 @@ def test_bad_input_is_one_error(harness: Harness, tmp_path: Path, words: list[st
     assert refused.err.count("error:") == 1
 
 
+def test_what_a_dry_run_leaves_out_names_the_query(harness: Harness, tmp_path: Path):
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps({"id": name, "query": f"{name}?"}) + "\n" for name in "ab"))
+    assert harness("run", "--agent", "search", "--queries", "q.jsonl", "-n", "1").code == 0
+    told = harness("fork", "--at", "1,90", "--dry-run")
+    assert [line.partition(" cannot")[0] for line in told.out.splitlines() if "past its end" in line] == [
+        "left out: query a: rollout 0",
+        "left out: query b: rollout 0",
+    ]
+
+
 @pytest.mark.parametrize("fatal", range(1, 6))
 @pytest.mark.few(2)
 def test_a_kill_in_a_fork_loses_the_calls_in_flight_alone(
