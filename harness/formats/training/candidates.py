@@ -258,6 +258,8 @@ def _fault(pair: RankedPair, group: RankedGroup, rules: ExportRules, probability
             reason = "one of the two orders, or both, name a tie"
         elif any(match.winner != better for match in met):
             reason = "their own match went the other way"
+    elif not group.ranked.matches and rules.confidence != 0:
+        reason = "the group has no matches, so its pairs no probability (--confidence 0 takes them by their ranks)"
     elif group.both_orders and rules.confidence is None:
         reason = "never judged against each other in both orders (--confidence P takes such pairs by their probability)"
     else:
