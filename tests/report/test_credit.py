@@ -71,6 +71,7 @@ def test_the_page_has_a_bar_for_each_step_of_each_rollout(runs: Runs, groups: li
     bars = [part[: part.index("</ol>")].count('class="bar"') for part in lists]
     assert sorted(bars) == sorted(map(len, steps))
     assert "search {&#34;query&#34;" in lists[0]
+    assert all(line.count("rollout") == 1 for part in lists for line in part.partition("</ol>")[0].split("<li")[1:])
 
 
 def test_graphviz_is_no_json(runs: Runs) -> None:

@@ -89,15 +89,20 @@ def test_an_effective_temperature_is_shown_where_it_differs(tmp_path):
     built = build(tmp_path, crowd(2))
     assert "effective:" not in page_of(built).text()
     query = next(built.reader.queries())
-    changed = (
-        built.reader.group(query)
-        .rollouts[1]
-        .model_copy(update={"effective": Effective(uniform=False, temperature=1.0)})
-    )
-    with RunStore(built.folder, START + timedelta(days=1)) as store:
-        store.add_rollout(changed)
-    with RunReader(built.folder) as reader:
-        assert "0.8 effective: 1" in page_of(BuiltArchive(reader, built.ranking, built.folder)).text()
+    changed = built.reader.group(query).rollouts[1].model_copy(update={"effective": Effective(uniform=False)})
+    refused = changed.calls[0].model_copy(update={"error": "InternalServerError"})
+    for calls, said in ((changed.calls, True), ((refused,), False)):
+        with RunStore(built.folder, START + timedelta(days=1)) as store:
+            store.add_rollout(changed.model_copy(update={"calls": calls}))
+        with RunReader(built.folder) as reader:
+            text = page_of(BuiltArchive(reader, built.ranking, built.folder)).text()
+        assert ("0.8 effective: not the same in every call" in text) == said
+
+
+def test_of_two_queries_the_head_names_each_result_with_a_link(tmp_path):
+    page = page_of(build(tmp_path, crowd(2, query="Why?"), QuerySketch([RolloutSketch(failure="quota")] * 2, "How?")))
+    head = page.text().partition(" Query 1 of 2 ")[0]
+    assert "judged and ranked Rollout 1 won: Why? No winner: How?" in head
 
 
 def test_an_unknown_price_is_unknown_and_no_zero(tmp_path):

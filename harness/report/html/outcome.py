@@ -152,7 +152,7 @@ def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
         return "own" if rollouts.at_own_temperature(rollout) else temperature_words(rollout.requested.temperature)
 
     def effective(rollout: Rollout) -> str | None:
-        if rollout.effective.uniform or not rollout.calls:
+        if rollout.effective.uniform or all(call.error for call in rollout.calls):
             return None
         temperature = rollout.effective.temperature
         same = temperature not in (None, rollout.requested.temperature)
