@@ -38,8 +38,8 @@ class FamilyMember:
         one = self.one
         parts = [f"round {one.round}", f"wins {rate(one.worth)}"] if one.number else []
         parts += [f"joined with candidate {one.parents[1]}"] if len(one.parents) > 1 else []
-        parts += [f"the best with a probability of {probability(one.p_best)}"]
-        return ", ".join([*parts, *["best on some queries"] * one.front, *["dropped"] * one.dropped])
+        parts += [f"the best with a probability of {probability(one.p_best)}", *["best on some queries"] * one.front]
+        return ", ".join([*parts, *["dropped"] * one.dropped])
 
 
 def write_result(folder: Path, result: Improvement) -> None:
@@ -59,11 +59,11 @@ def improvement_page(result: Improvement, info: ImproveInfo) -> str:
     """Return the page."""
     root, best = result.standings[0], result.standings[result.best]
     gate = [ForestLine("held-out queries", "", result.win_rate, whole=True)] if result.win_rate else []
+    took = f"{result.rollouts:,} rollouts, {result.verdicts:,} verdicts and {result.proposals:,} proposals"
     if result.at_equal_length:
         gate.append(ForestLine("at equal length", "of the answers", result.at_equal_length))
     if second := result.second:
         gate.append(ForestLine("the second judge", second.judge, win_rate(second)))
-    cost = Cost(result.spent, result.exact)
     return page_template("improvement_page.html.j2").render(
         result=result,
         info=info,
@@ -82,12 +82,8 @@ def improvement_page(result: Improvement, info: ImproveInfo) -> str:
         about=[
             Fact("Improvement", result.improvement),
             Fact("Judge", info.judge),
-            Fact("Rubric", info.rubric),
             *([Fact("Gate", result.comparison, "`harness report` draws its pairs")] if result.comparison else []),
-            Fact("Cost", dollars(cost), "of rollouts, verdicts and proposals"),
-            Fact("Rollouts", f"{result.rollouts:,}"),
-            Fact("Verdicts", f"{result.verdicts:,}"),
-            Fact("Proposals", f"{result.proposals:,}"),
+            Fact("Cost", dollars(Cost(result.spent, result.exact)), took),
         ],
     )
 

@@ -15,20 +15,20 @@ from harness.report.summary import rollouts
 from harness.report.summary.group import AgentFigures
 from harness.report.summary.match_details import MatchDetails
 from harness.report.summary.match_verdicts import RolloutFlag, VerdictLookup
-from harness.report.summary.ranking import LIKELY
 from harness.report.text import as_sentence, temperature_words
 
 _ANSWER = 1_400
 """Characters of an answer on the first screen; the whole stands with the rollout."""
 _SIDE_BY_SIDE = 4
 """Rollouts that share first place whose answers are shown on the first screen."""
+OutcomeKind = Literal["won", "seeded", "tie", "none"]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """Who won, by how much and how sure, with the answer."""
 
-    kind: Literal["won", "seeded", "tie", "none"]
+    kind: OutcomeKind
     """`seeded`: one rollout is first, but by a tie, or by judging that does not show it."""
     title: str
     """A few words: `Rollout 3 won`."""
@@ -50,7 +50,7 @@ def outcome(
     places = rollouts.first_places(group, ranking, verdicts)
     placed = rollouts.with_a_rank(group, ranking)
     judged = ranking.status == "complete"
-    likely = not placed or (placed[0].ranked.p_best or 1.0) >= LIKELY
+    likely = not placed or (placed[0].ranked.p_best or 1.0) >= 0.5
     kind, title = _kind_and_title(places, shown=judged and ranking.signal == "ok" and likely)
     sentence, because = headline(places)
     sure = rollouts.certainty(group, ranking)
@@ -92,9 +92,7 @@ def headline(places: rollouts.FirstPlaces) -> tuple[str, str]:
     return text.as_sentence(places.comparison), text.as_sentence("; ".join(reasons) or "level on every dimension")
 
 
-def _kind_and_title(
-    places: rollouts.FirstPlaces, *, shown: bool
-) -> tuple[Literal["won", "seeded", "tie", "none"], str]:
+def _kind_and_title(places: rollouts.FirstPlaces, *, shown: bool) -> tuple[OutcomeKind, str]:
     if not places.leaders:
         return "none", "No winner"
     first, match = places.leaders[0], places.match
@@ -122,7 +120,7 @@ def _winner_figures(
             note += f"; {text.signed(scores[0][1] - scores[1][1])} against rollout {scores[1][0]}, the second"
         yield Fact("Score", text.fixed(scores[0][1]), note)
     if len(placed) > 1 and placed[0].ranked.p_best is not None:
-        yield Fact("Probably the best", text.probability(placed[0].ranked.p_best), f"by {rollouts.fit_behind(ranking)}")
+        yield Fact("Probably the best", text.probability(placed[0].ranked.p_best))
 
 
 @dataclass(frozen=True)

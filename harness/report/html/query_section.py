@@ -215,10 +215,10 @@ class QuerySection:
 
 
 def _checked(cards: Iterable[RolloutCard], reference: str | None) -> dict[int, CheckedAnswer]:
-    ended_well = [card for card in cards if card.line.row.rollout.status == "ok"]
     return {
-        (r := card.line.row.rollout).index: checked_answer(r.trajectory, card.shown.answer.shown, reference)
-        for card in ended_well
+        r.index: checked_answer(r.trajectory, card.shown.answer.shown, reference)
+        for card in cards
+        if (r := card.line.row.rollout).status == "ok"
     }
 
 

@@ -160,10 +160,9 @@ def render_page(
         filters = index_filters([line.metadata for line in summary.lines])
         rows = index_rows(summary.lines, filters)
         index, course = page_template("index_page.html.j2"), training_course(reader, ranking)
-        said = winners_sentence(summary.lines)
         return index.render(
             **whole,
-            headline=said,
+            headline=winners_sentence(summary.lines),
             filters=filters,
             rows=rows,
             folder=folder,

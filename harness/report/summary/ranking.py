@@ -117,13 +117,9 @@ class RankingSummary:
         self.listwise |= bool(ranking.verdicts)
 
 
-LIKELY = 0.5
-"""The probability of being the best below which a first place is no win."""
-
-
 def winners_sentence(lines: Sequence[QueryLine]) -> str:
     """Return in a sentence who wins how many queries: one rollout is first, likely the best, and the signal `ok`."""
-    shown = [line for line in lines if line.complete and line.signal == "ok" and (line.p_best or 1.0) >= LIKELY]
+    shown = [line for line in lines if line.complete and line.signal == "ok" and (line.p_best or 1.0) >= 0.5]
     told = [line for line in shown if len(line.first) == 1]
     queries, unclear = counted(len(lines), "query", "queries"), len(lines) - len(told)
     rest = f"; {unclear:,} {'shows' if unclear == 1 else 'show'} no clear winner" if unclear else ""
@@ -131,8 +127,8 @@ def winners_sentence(lines: Sequence[QueryLine]) -> str:
         return f"One rollout wins on {len(told):,} of {queries}{rest}"
     by_anchor = sum(line.first_role == "anchor" for line in told)
     chance = sum(1 / (1 + line.above_anchor[1]) for line in told if line.anchor_score is not None)
-    anchor = f"the anchor {by_anchor:,} ({chance:.1f} by chance)"
-    return f"A sample wins {len(told) - by_anchor:,} of {queries}, {anchor}{rest}"
+    won = f"A sample wins {len(told) - by_anchor:,} of {queries}"
+    return f"{won}, the anchor {by_anchor:,} ({chance:.1f} by chance){rest}"
 
 
 def by_signal(groups: Mapping[str, int]) -> dict[str, int]:

@@ -102,11 +102,6 @@ def certainty(group: Group, ranking: GroupRanking) -> str | None:
     return "; ".join(clauses)
 
 
-def fit_behind(ranking: GroupRanking) -> str:
-    """Return which fit the probabilities of a group come from."""
-    return ranking.estimator if ranking.estimator in {"margins", "bt", "pooled"} else ranking.secondary_fit
-
-
 def _p_best(placed: PlacedRollout) -> float:
     return placed.ranked.p_best or 0.0
 
