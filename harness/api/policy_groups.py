@@ -195,40 +195,37 @@ class PolicyGroups:
     async def take(self, group: Group, ranking: OpenRanking) -> None:
         """Judge a group, and wait until the trainer has taken it; or skip it. Raises what is to end the run."""
         try:
-            await self._take(group, ranking)
+            self._version.check()
+            self.folder = ranking.store.folder
+            query, basis = group.query.id, group.basis
+            if before := self._before.get(query):
+                ranking.write(before.of(query) or await ranking.ranked_apart(group), basis)
+                return
+            if why := policy_records.why_not_whole(group, self._settings.n):
+                self._spent = ranking.cache.ceiling.spent
+                self._refuse_end(ranking, why)
+                self._skip(why)  # and it is not written: whoever resumes the run makes what is missing
+                return
+            policy_records.refuse_other_sampling(group, self._settings)
+            ranked = await self._ranked(group, ranking)
+            self._spent = ranking.cache.ceiling.spent
+            if ranked is None:
+                self._skip("the judge is out")
+                return
+            losses = Losses()
+            told = RankedGroup(ranking.store.folder.name, group, ranked, "", both_orders=False)
+            self._turns = self._turns or turns_from(ranking.store.reader)
+            if rollouts := policy_records.policy_rollouts(told, self._turns, self._rules, losses):
+                ready = _Ready(group, ranked, rollouts, partial(ranking.write, ranked, basis))
+                self._ready.append(ready)
+                self._wake()
+                await ready.over.wait()
+            else:
+                ranking.write(ranked, basis)
+                self._skip("; ".join(why for _, why, _ in losses.rows()))
         finally:
             self._open -= 1
             self._wake()
-
-    async def _take(self, group: Group, ranking: OpenRanking) -> None:
-        self._version.check()
-        self.folder = ranking.store.folder
-        query, basis = group.query.id, group.basis
-        if before := self._before.get(query):
-            ranking.write(before.of(query) or await ranking.ranked_apart(group), basis)
-            return
-        if why := policy_records.why_not_whole(group, self._settings.n):
-            self._spent = ranking.cache.ceiling.spent
-            self._refuse_end(ranking, why)
-            self._skip(why)  # and it is not written: whoever resumes the run makes what is missing
-            return
-        policy_records.refuse_other_sampling(group, self._settings)
-        ranked = await self._ranked(group, ranking)
-        self._spent = ranking.cache.ceiling.spent
-        if ranked is None:
-            self._skip("the judge is out")
-            return
-        losses = Losses()
-        told = RankedGroup(ranking.store.folder.name, group, ranked, "", both_orders=False)
-        self._turns = self._turns or turns_from(ranking.store.reader)
-        if rollouts := policy_records.policy_rollouts(told, self._turns, self._rules, losses):
-            ready = _Ready(group, ranked, rollouts, partial(ranking.write, ranked, basis))
-            self._ready.append(ready)
-            self._wake()
-            await ready.over.wait()
-        else:
-            ranking.write(ranked, basis)
-            self._skip("; ".join(why for _, why, _ in losses.rows()))
 
     def _refuse_end(self, ranking: OpenRanking, why: str) -> None:
         """Raise what leaves every further group without all of its rollouts."""

@@ -100,6 +100,16 @@ def _ranking_json(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDis
         profile.judge: learnt_judges.profile_json(profile) for profile in learnt_judges.judge_profiles(reader, ranking)
     }
     voices = learnt_judges.voices_of_jurors(reader, ranking)
+    asked_for: dict[str, Any] = {}
+    if cited := evidence.citation_figures(ranking.groups, reader.verdict):
+        asked_for["citations"] = asdict(cited)
+    if checked := _evidence(reader, ranking):
+        asked_for["evidence"] = asdict(checked)
+    if varied := _diversity(reader, ranking):
+        asked_for["diversity"] = asdict(varied)
+    if embedded:
+        paid = {"tokens": embedded.tokens, **embedded.cost.named("usd")}
+        asked_for["embedded"] = {"model": embedded.model, "distance": figure_record(embedded.distance), **paid}
     return {
         "ranking": ranking.head.id,
         "finished": ranking.finished,
@@ -113,12 +123,7 @@ def _ranking_json(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDis
             quality_json(quality) | {"profile": profiles.get(quality.judge)}
             for quality in judge_qualities(reader, ranking, summary)
         ],
-        **(
-            {"citations": asdict(cited)} if (cited := evidence.citation_figures(ranking.groups, reader.verdict)) else {}
-        ),
-        **({"evidence": asdict(checked)} if (checked := _evidence(reader, ranking)) else {}),
-        **({"diversity": asdict(varied)} if (varied := _diversity(reader, ranking)) else {}),
-        **({"embedded": _embedded_json(embedded)} if embedded else {}),
+        **asked_for,
         "jury": voices and {"shares": voices.shares, "shared": voices.shared},
     }
 
@@ -165,11 +170,6 @@ def _more_words(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDista
         paid = f"{counted(embedded.tokens, 'token')}, {money(embedded.cost)}"
         value = number_interval(embedded.distance) if embedded.distance else "no query has two answers"
         yield QualityFigure("embedded", "Distance of meanings", value, f"{meaning}; {paid}")
-
-
-def _embedded_json(embedded: EmbeddedDistance) -> dict[str, Any]:
-    paid = {"tokens": embedded.tokens, **embedded.cost.named("usd")}
-    return {"model": embedded.model, "distance": figure_record(embedded.distance), **paid}
 
 
 def _evidence(reader: RunReader, ranking: RankingFile) -> evidence.EvidenceFigures | None:

@@ -250,9 +250,11 @@ class _Derivations:
 
     def find(self, claim: FoundClaim, answer: str) -> tuple[ClaimState, int | None]:
         """Return the state of a claim that stands nowhere, and the step that it derives from."""
-        quantity = claim.quantity
+        quantity, end = claim.quantity, claim.start + len(claim.text)
         if quantity and not quantity.days and not quantity.clock:
-            for source, numbers in self._nearest(_sentence(answer, claim)):
+            before = _ROW_END.split(answer[max(0, claim.start - _MOST_BEFORE) : claim.start])[-1]
+            rest_of_sentence = f"{before} {_ROW_END.split(answer[end : end + _MOST_BEFORE])[0]}"
+            for source, numbers in self._nearest(rest_of_sentence):
                 if any(_fits(value, quantity) for value in _derived(numbers, quantity)):
                     return "derivable", source.step
         return "unsupported", None
@@ -269,13 +271,6 @@ class _Derivations:
             if left < 0:
                 return
             yield source, numbers
-
-
-def _sentence(answer: str, claim: FoundClaim) -> str:
-    """Return the sentence of a claim without the claim."""
-    end = claim.start + len(claim.text)
-    before = _ROW_END.split(answer[max(0, claim.start - _MOST_BEFORE) : claim.start])[-1]
-    return f"{before} {_ROW_END.split(answer[end : end + _MOST_BEFORE])[0]}"
 
 
 def _fits(value: float, quantity: Quantity) -> bool:
