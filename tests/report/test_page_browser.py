@@ -157,12 +157,13 @@ def test_the_brackets_lines_meet_the_boxes_they_join(pages, visit):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["thirteen", "many", "one of many"])
 def test_print_is_complete_and_no_wider_than_paper(name, pages, visit):
-    page = visit(pages[name], 720).page
+    page = visit(pages[name], 690).page  # A4 with half an inch of margin
     page.emulate_media(media="print")
     wide, window = page.evaluate(WIDTHS)
     assert wide <= window
     hidden = "[...document.querySelectorAll('details > :not(summary)')].filter(e => !e.getBoundingClientRect().height)"
     assert page.evaluate(f"{hidden}.length") == 0
+    assert page.locator("table.ranking thead").count() == page.locator("table.ranking thead:visible").count()
     clipped = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > innerWidth)"
     assert page.evaluate(f"{clipped}.map(e => e.getAttribute('aria-label'))") == []
 
