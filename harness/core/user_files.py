@@ -110,7 +110,7 @@ def _decode(content: bytes, name: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as exc:
         fault = f"byte {exc.start} is {content[exc.start]:#04x}"
-        raise UsageError(f"{name}: cannot be read: it is not UTF-8 text ({fault})") from None
+        raise UsageError(f"{name}: cannot be read: it is not UTF-8 text ({fault}); save it as UTF-8") from None
 
 
 @contextmanager

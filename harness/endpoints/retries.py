@@ -29,7 +29,7 @@ from harness.core.records import Failure, FailureKind
 from harness.core.redaction import Redactor
 from harness.core.sync import WithoutFrames
 from harness.endpoints.address import secrets_sent
-from harness.endpoints.credentials import RedirectRefused
+from harness.endpoints.credentials import NO_KEY, RedirectRefused
 from harness.endpoints.reply_body import NoReply, as_list, as_object
 
 
@@ -239,11 +239,15 @@ def as_refusal(  # noqa: PLR0911
             why = f"{host} says that {who} quota is used up ({_message(exc)})"
             return OutOfQuota(f"{why}; top it up, or use another key")
         case openai.AuthenticationError() | openai.PermissionDeniedError():
-            advice = f"set {key} to one it accepts"
-            return Refused(f"{host} refused {who} key ({exc.status_code}: {_message(exc)}); {advice}")
+            unset = exc.request.headers.get("authorization") == f"Bearer {NO_KEY}"
+            advice = f"set {key} to one it accepts{' (none was sent; a .env file is not read)' if unset else ''}"
+            refuses = f"{host} {'asks for' if unset else 'refused'} {who} key"
+            return Refused(f"{refuses} ({exc.status_code}: {_message(exc)}); {advice}")
         case openai.NotFoundError():
             missing = f"{host} does not have {who} model {model!r} ({exc.status_code}: {_message(exc)})"
-            return Refused(f"{missing}; name one it serves with {flag}, or check the address")
+            path = exc.request.url.path
+            address = f"{host}{path} was asked{'' if '/v1' in path else ', and most addresses end in /v1'}"
+            return Refused(f"{missing}; name one it serves with {flag}, or check the address: {address}")
         case openai.BadRequestError() if not (is_too_long(exc) or exc.code in _CONTENT_FILTER):
             refused = f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)})"
             return Refused(f"{refused}; see what it takes, or name another model with {flag}")
@@ -271,7 +275,8 @@ def _unreachable(exc: openai.APIConnectionError, host: str, *, judge: bool, name
             advice = f" The judge is asked there: {option('judge_base_url', 'URL')} names another server for it."
     source = named_by or f"{address} or OPENAI_BASE_URL"
     who = " for the judge" if advice else ""
-    return f"cannot reach {host}{who} ({_root(exc)}); is the server up?{advice} The address comes from {source}"
+    up = "up, and does it speak https" if exc.request.url.scheme == "https" else "up"
+    return f"cannot reach {host}{who} ({_root(exc)}); is the server {up}?{advice} The address comes from {source}"
 
 
 def read_failure(exc: BaseException) -> Failure:

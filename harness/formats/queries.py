@@ -103,6 +103,8 @@ _REFERENCE_KEYS = ("reference", "expected", "answer", "target")
 _LONGEST_ID = 200
 _SURELY = 0.8
 """How alike a name and a misspelt one are (difflib's ratio): `qurey` and `query`, not `context` and `text`."""
+_OF_OTHERS = {".ipynb", ".py", ".toml", ".xml", ".yaml", ".yml"}
+"""Endings of texts whose lines are no queries."""
 _FILE = re.compile(r"\S+\.(csv|json|jsonl|md|ndjson|py|py:\w+|tsv|txt)")
 
 
@@ -207,6 +209,10 @@ def _each_once(placed: Iterable[tuple[str, Query]], if_none: str) -> Iterator[Qu
 def _placed(source: str, name: str) -> Iterator[tuple[str, Query]]:
     """Yield the queries with their places."""
     ending = Path(source).suffix.lower()
+    if ending in _OF_OTHERS:
+        raise UsageError(
+            f"{option('queries', name)}: {ending} is no file of queries; give .jsonl, .csv, or lines of .txt"
+        )
     lines = text_lines(None if source == "-" else Path(source), option("queries", name))
     if ending in {".csv", ".tsv"}:
         for number, row in json_values.csv_rows((line for _, line in lines), name):
@@ -221,18 +227,19 @@ def _placed(source: str, name: str) -> Iterator[tuple[str, Query]]:
 def _from_line(line: str, place: str, *, jsonl: bool) -> Query:
     """Return the query of a line: of JSON where it must be or looks like JSON, else the line itself."""
     value: JsonValue = line
+    each = "; an object a line, as `jq -c '.[]'` writes a list" if line.startswith("[") else ""
     if jsonl or line.startswith(("{", '"')):
         try:
             value = json_values.parse_json(line)
         except ValueError as exc:
             if jsonl or line.startswith("{"):  # else a plain line that begins with a quotation
-                raise UsageError(f"{place}: not JSON ({on_a_line(exc)})") from None
+                raise UsageError(f"{place}: not JSON ({on_a_line(exc)}){each}") from None
     if isinstance(value, str):
         if not value.strip():
             raise UsageError(f"{place}: the query is empty")
         return query_from(value)
     if not isinstance(value, dict):
-        raise UsageError(f"{place}: expected an object or a string, found {type(value).__name__}")
+        raise UsageError(f"{place}: expected an object or a string, found {type(value).__name__}{each}")
     return _from_object(value, place)
 
 

@@ -102,20 +102,48 @@ def test_an_agent_without_examples_asks_for_a_query(harness: Harness, tmp_path: 
     assert "no EXAMPLES" in complaint(harness("run", "--agent", "mine.py:agent", "--offline"))
 
 
+@pytest.mark.parametrize(
+    ("at", "said"), [("", "and most addresses end in /v1"), ("/v1", "/v1/chat/completions was asked")]
+)
+def test_an_address_without_its_path_is_named(harness: Harness, tmp_path: Path, at: str, said: str):
+    with FakeEndpoint(agent=lambda _: Refuse(404, "page not found")).serving() as endpoint:
+        address = endpoint.base_url.removesuffix("/v1") + at
+        line = complaint(harness("run", "Why?", "--model", "m", "--base-url", address))
+    assert line.endswith(said)
+    assert unspent(tmp_path)
+
+
+def test_a_key_that_was_sent_is_refused_as_such(harness: Harness):
+    with FakeEndpoint(agent=lambda _: Refuse(401, "bad key")).serving() as endpoint:
+        line = complaint(harness("run", "Why?", "--base-url", endpoint.base_url, env={"OPENAI_API_KEY": "sk-x"}))
+    assert f"{endpoint.host} refused the key (401: bad key); set OPENAI_API_KEY to one it accepts" in line
+    assert ".env" not in line
+
+
 def test_an_unreachable_endpoint_is_named(harness: Harness, tmp_path: Path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     line = complaint(harness("run", "Why?", "--model", "m", env={"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}))
     assert f"cannot reach 127.0.0.1:{port}" in line
+    assert "is the server up? " in line
+    assert "up, and does it speak https? " in complaint(
+        harness("run", "Why?", "--base-url", f"https://127.0.0.1:{port}")
+    )
     assert unspent(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("refusal", "said"),
     [
-        (Refuse(401, "Incorrect API key provided"), ["refused", "OPENAI_API_KEY", "Incorrect API key"]),
-        (Refuse(404, "The model `m` does not exist", "model_not_found"), ["'m'", "--model"]),
+        (
+            Refuse(401, "Incorrect API key provided"),
+            ["asks for the key", "OPENAI_API_KEY", "Incorrect API key", "(none was sent; "],
+        ),
+        (
+            Refuse(404, "The model `m` does not exist", "model_not_found"),
+            ["'m'", "--model", "/v1/chat/completions was asked"],
+        ),
         (Refuse(400, "Invalid 'messages'", "invalid_value", "messages"), ["400", "Invalid 'messages'"]),
     ],
 )

@@ -109,7 +109,9 @@ def test_objects_are_read_as_such_under_any_ending_but_csv(write: Written, name:
 
 @pytest.mark.parametrize("text", ['[{"query": "Why?"}]', '[\n  {"query": "Why?"}\n]'])
 def test_an_array_in_a_json_file_is_no_query(write: Written, text: str) -> None:
-    with pytest.raises(UsageError, match=r"q\.json:1: .*(found list|not JSON)"):
+    with pytest.raises(
+        UsageError, match=r"q\.json:1: .*(found list|not JSON).*; an object a line, as `jq -c '\.\[\]'`"
+    ):
         texts_of(write("q.json", text))
 
 
@@ -213,6 +215,12 @@ def test_any_other_text_is_a_query_a_line(write: Written) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["promptfooconfig.yaml", "mine.PY"])
+def test_the_lines_of_a_file_of_another_kind_are_no_queries(write: Written, name: str) -> None:
+    with pytest.raises(UsageError, match=r"is no file of queries; give \.jsonl, \.csv, or lines of \.txt$"):
+        texts_of(write(name, "prompts:\n  - Why?\n"))
+
+
 def test_a_plain_line_may_begin_with_a_quotation(write: Written) -> None:
     assert texts_of(write("q.txt", '"Hello, World": where is it from?\n"Who?"\n')) == [
         '"Hello, World": where is it from?',
@@ -244,7 +252,9 @@ def test_a_file_without_a_query_is_a_usage_error(write: Written, name: str, cont
 
 def test_a_file_that_cannot_be_read_is_a_usage_error(write: Written, tmp_path: Path) -> None:
     for source in (str(tmp_path / "none.jsonl"), str(tmp_path), write("q.txt", b"caf\xe9\n")):
-        with pytest.raises(UsageError, match="cannot be read"):
+        with pytest.raises(
+            UsageError, match=r"cannot be read( \(|: it is a folder|.* \(byte 3 is 0xe9\); save it as UTF-8$)"
+        ):
             list(read_queries(source))
 
 
