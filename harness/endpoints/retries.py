@@ -247,7 +247,8 @@ def as_refusal(  # noqa: PLR0911
             missing = f"{host} does not have {who} model {model!r} ({exc.status_code}: {_message(exc)})"
             path = exc.request.url.path
             address = f"{host}{path} was asked{'' if '/v1' in path else ', and most addresses end in /v1'}"
-            return Refused(f"{missing}; name one it serves with {flag}, or check the address: {address}")
+            or_else = "" if model in _message(exc) else f", or check the address: {address}"
+            return Refused(f"{missing}; name one it serves with {flag}{or_else}")
         case openai.BadRequestError() if not (is_too_long(exc) or exc.code in _CONTENT_FILTER):
             refused = f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)})"
             return Refused(f"{refused}; see what it takes, or name another model with {flag}")

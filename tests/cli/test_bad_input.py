@@ -142,7 +142,7 @@ def test_an_unreachable_endpoint_is_named(harness: Harness, tmp_path: Path):
         ),
         (
             Refuse(404, "The model `m` does not exist", "model_not_found"),
-            ["'m'", "--model", "/v1/chat/completions was asked"],
+            ["'m'", "name one it serves with --model"],
         ),
         (Refuse(400, "Invalid 'messages'", "invalid_value", "messages"), ["400", "Invalid 'messages'"]),
     ],

@@ -74,8 +74,8 @@ def test_rows_are_in_the_order_asked_for_and_those_without_a_value_come_last(key
     assert rows(harness(room, "show", "--sort", key)) == order
 
 
-@pytest.mark.parametrize("key", "winner score p_best signal flips tokens cost time failed".split())
-def test_every_documented_key_sorts(key: str, room: Room):
+@pytest.mark.parametrize("key", "winner score margin p_best p(best) signal flips tokens cost time failed".split())
+def test_every_documented_key_and_every_heading_sorts(key: str, room: Room):
     assert sorted(rows(harness(room, "show", "--sort", key))) == ["cobol", "lisp", "prolog"]
 
 

@@ -72,6 +72,8 @@ def query_lines(lines: Sequence[QueryLine], table: QueryTable, width: int) -> It
         if name not in fields:
             raise _unknown(name, "--columns", fields)
     key = table.sort.removeprefix("-")
+    headings = {"p(best)": "p_best"} | dict.fromkeys((line.score_name for line in lines), "score")
+    key = key if key in fields else headings.get(key, key)
     if key not in {*_KEYS, *fields}:
         raise _unknown(key, "--sort", [*_KEYS, *fields])
     values: list[Any] = [_KEYS[key](line) if key in _KEYS else _field_key(line.metadata.get(key)) for line in lines]
