@@ -1,6 +1,7 @@
 """What is noted of a rollout's model calls while they are made, and what ended the rollout."""
 
 import math
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -283,6 +284,9 @@ def failure_from(exc: BaseException, recorder: Recorder, agents_file: Path | Non
 
 def _blamed(exc: BaseException, recorder: Recorder, by: RaisedBy, place: str | None) -> FailureKind:
     """Return the kind of an exception that is none of the SDK's; `place` is where the agent's own code raised it."""
+    files = {Path(frame.f_code.co_filename).name for frame, _ in traceback.walk_tb(exc.__traceback__)}
+    if "_tool_invocation.py" in files or (isinstance(exc, UnicodeEncodeError) and not place and recorder.calls[1:]):
+        return "output"  # arguments that the SDK cannot read, or a text that no request can carry
     if by == "approver" or any(call.error is exc for call in recorder.calls):
         return "internal"
     if by == "tool" and (isinstance(exc, agents.UserError) or not isinstance(exc, Exception)):

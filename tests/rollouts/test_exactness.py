@@ -13,7 +13,7 @@ from agents.mcp import MCPServerStdio
 import harness
 from harness.core.progress import Silent
 from harness.core.records import Rollout
-from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Script, Seen
+from tests.fake_endpoint import FakeEndpoint, Raw, Reaction, Say, Script, Seen
 from tests.rollouts.test_capture import roll_out
 
 pytestmark = pytest.mark.anyio
@@ -136,6 +136,34 @@ async def test_a_lone_surrogate_in_a_tools_output_is_the_tools_failure(api: str)
         assert rollout.failure
         assert (rollout.failure.kind, rollout.failure.turn) == ("tool", 1)
         assert "'halved' holds a lone surrogate" in rollout.failure.message
+
+
+UNREADABLE = {"half a character": '{"word": "\\ud800"}', "too deep": '{"word": ' + "[" * 20_000 + "]" * 20_000 + "}"}
+
+
+@BOTH_APIS
+@pytest.mark.parametrize("how", [*UNREADABLE, "in its text"])
+async def test_what_the_model_says_that_cannot_be_read_or_sent_back_is_its_own_failure(api: str, how: str):
+    @function_tool
+    def say(word: str) -> str:
+        """Say."""
+        return word
+
+    arguments, text = UNREADABLE.get(how, '{"word": "a"}'), "\ud800" if how == "in its text" else None
+    made = {"id": "c1", "type": "function", "function": {"name": "say", "arguments": arguments}}
+    said = {"role": "assistant", "content": text, "tool_calls": [made]}
+    items = [{"type": "function_call", "id": "f1", "call_id": "c1", "name": "say", "arguments": arguments}]
+    if text:
+        part = {"type": "output_text", "text": text, "annotations": []}
+        items = [{"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": [part]}, *items]
+    head: dict[str, Any] = {"id": "r", "model": "m", "created": 1, "created_at": 1, "parallel_tool_calls": True}
+    chat = {"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls", "message": said}]}
+    responses = {"object": "response", "output": items, "tools": [], "tool_choice": "auto", "status": "completed"}
+    (rollout,), seen = await roll_out(
+        Agent(name="a", tools=[say]), lambda _: Raw(head | (chat if api == "chat" else responses)), api
+    )
+    assert rollout.failure
+    assert (rollout.failure.kind, len(seen)) == ("output", 1), rollout.failure
 
 
 SERVER = Path(__file__).with_name("stdio_server.py")
