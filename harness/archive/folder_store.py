@@ -15,7 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 from harness.archive.lines import Appender, RecordPlace, disk_errors
 from harness.archive.reader import FolderReader, blob_body, blob_name
 from harness.archive.result_files import ResultWriter
-from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
+from harness.archive.run_files import RECORDS, files_in, held, remove_strange, sync_folder
 from harness.archive.run_info import LOCK
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError, on_a_line, option
 from harness.core.rankings import AnyVerdict, Judged, Scored, Unjudged, Unscored
@@ -108,7 +108,9 @@ class FolderStore(Generic[ReaderT]):
         self.verdict, self.pair_scores, self.scored = reader.verdict, reader.pair_scores, reader.scored
         self._made_runs_dir = False
         self._head: dict[str, Any] = {"versions": dict(versions), "accepted": list(accepted)}
-        self._lock = lock_folder(folder)
+        self._open = ExitStack()
+        self._open.callback(lock_folder(folder).release)
+        self._open.enter_context(held(folder))
         self._appenders: dict[str, Appender] = {}
         self._group_commit = GroupCommit(self._sync)
         self._results: ResultWriter[Any, Any] | None = None
@@ -175,7 +177,7 @@ class FolderStore(Generic[ReaderT]):
             for appender in self._appenders.values():
                 appender.close()
             self.reader.close()
-            self._lock.release()
+            self._open.close()
 
     def __enter__(self) -> Self:
         return self

@@ -236,9 +236,24 @@ def sync_folder(path: Path) -> None:
         os.fsync(folder)
 
 
+_HELD: dict[Path, int] = {}
+
+
+@contextmanager
+def held(run: Path) -> Generator[None]:
+    """Let the path of a run's folder mean this folder, wherever the process may go: a tool may change directory."""
+    with run_folder(run) as descriptor:
+        _HELD[run] = descriptor
+        try:
+            yield
+        finally:
+            del _HELD[run]
+
+
 def run_folder(run: Path) -> AbstractContextManager[int]:
     """Open a run's folder, which the user named: it may be a link. Raises OSError."""
-    return _closing(os.open(run, os.O_RDONLY | os.O_DIRECTORY))
+    there = _HELD.get(run)
+    return _closing(os.open(run if there is None else ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=there))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout, suppress
+from contextlib import ExitStack, chdir, contextmanager, nullcontext, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -29,6 +29,7 @@ from harness.cli.output import Caller, say
 from harness.cli.progress_line import ProgressTally
 from harness.core.errors import Interrupted
 from harness.core.progress import NO_DEADLINE, Deadline, Stage, StopSign
+from harness.core.sync import alone
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import what_is_kept
 
@@ -235,7 +236,7 @@ def run_interruptible(
     Raises Interrupted, saying what is kept.
     """
     try:
-        with stdout_for_results():
+        with stdout_for_results(), chdir("."):  # a tool may have gone elsewhere
             result = anyio.run(until_stopped, partial(bars.around, work), stop, grace_s)
         if not stop.asked:
             return result
@@ -300,7 +301,7 @@ async def until_stopped(work: Callable[[], Awaitable[_T]], stop: StopSign, grace
 
     loop.add_signal_handler(signal.SIGINT, on_interrupt)
     try:
-        result = await work()
+        result = await alone(work())
         for _ in range(_TURNS):  # a Ctrl-C may have come while something held the loop up to the end, such as Ray
             await asyncio.sleep(0)
         return result
@@ -321,7 +322,8 @@ def stdout_for_results() -> Generator[None]:
     try:
         if kept is not None:
             os.dup2(2, 1)
-        with redirect_stdout(sys.stderr):
+        # A tool may close what it prints to.
+        with open(_STDERR, "w", 1, "utf-8", "backslashreplace", closefd=False) as printed, redirect_stdout(printed):
             yield
     finally:
         if kept is not None:

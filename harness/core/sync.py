@@ -32,7 +32,7 @@ def in_step(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
             is_running = False
         else:
             is_running = True
-        return _in_thread(work) if is_running else asyncio.run(work)
+        return _in_thread(work) if is_running else asyncio.run(alone(work))
 
     return to_its_end
 
@@ -45,7 +45,7 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         if task:
             under_way.append(lambda: loop.call_soon_threadsafe(task.cancel))
-        return await work
+        return await alone(work)
 
     with ThreadPoolExecutor(1) as thread:
         try:
@@ -55,6 +55,29 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
                 with suppress(RuntimeError):  # its loop has just ended
                     cancel()
             raise
+
+
+_LAST_WORDS_S = 5.0
+
+
+async def alone(work: Awaitable[T]) -> T:
+    """Return what `work` gives to a loop that then ends, with all other tasks cancelled.
+
+    A task that goes on after five seconds is left behind: `asyncio.run` would wait for it for ever.
+    """
+    try:
+        return await work
+    finally:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        try:
+            if others:
+                await asyncio.wait(others, timeout=_LAST_WORDS_S)
+        finally:
+            for task in cast("list[Any]", [task for task in others if not task.done()]):
+                asyncio.tasks._unregister_task(task)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+                task._log_destroy_pending = False  # noqa: SLF001
 
 
 Args = TypeVarTuple("Args")
