@@ -7,7 +7,7 @@ another name on the wire. There is none among them, and the search takes a fifth
 import gc
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import cache, cached_property, partial, wraps
 from typing import Any, cast
 
@@ -20,7 +20,7 @@ from pydantic_core import from_json, to_json
 from harness.core.turns import UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import only_to_origin
-from harness.endpoints.reply_body import checked_reply, for_sdk, model_reply
+from harness.endpoints.reply_body import NoReply, checked_reply, for_sdk, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens, read_body
 
 _READ_BY_THE_MODEL = ("messages", "input", "tools")
@@ -206,6 +206,20 @@ class _Stripped(httpx2.AsyncByteStream):
         return b"data: " + to_json(chunk) + b"\n"
 
 
+_MOST = 2**28
+
+
+class _Bounded(httpx2.Response):
+    """Is read up to 256 MB, unpacked: a body without an end, or a small one that unpacks to gigabytes, ends no run."""
+
+    async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes]:
+        room = _MOST
+        async for part in super().aiter_bytes(chunk_size):
+            if (room := room - len(part)) < 0:
+                raise NoReply(f"with more than {_MOST:,} bytes", self.request, "")
+            yield part
+
+
 _NOBODYS: Any = {name: openai.Omit() for name in ("OpenAI-Organization", "OpenAI-Project")}
 """Leaves out what the client takes from OPENAI_ORG_ID and OPENAI_PROJECT_ID."""
 
@@ -226,8 +240,9 @@ def openai_client(
     are taken in turns, those of the lowest `rank` first. Close the client when done.
     """
 
-    async def wait(_: Any) -> None:
+    async def wait(response: Any) -> None:
         await my_turn(rank)
+        response.__class__ = _Bounded
 
     on_replies = [wait, on_response] if on_response else [wait]
     hooks: dict[str, Any] = {"request": [only_to_origin(endpoint.url)], "response": on_replies}

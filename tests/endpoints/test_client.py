@@ -1,6 +1,8 @@
 """Certificates are read once, and a change of where they are counts."""
 
+import asyncio
 import ssl
+import zlib
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from harness.core.settings_sources import load
 from harness.endpoints.address import Endpoint, agent_endpoint, judge_endpoint
 from harness.endpoints.client import openai_client
 from harness.endpoints.credentials import Credentials
+from harness.endpoints.reply_body import NoReply
 
 
 @pytest.fixture
@@ -54,6 +57,24 @@ def test_agent_and_judge_get_the_certificates_that_the_environment_names() -> No
     for found in (endpoint(load({}), Credentials.naming(environ)) for endpoint in (agent_endpoint, judge_endpoint)):
         assert found
         assert (found.certificates.file, found.certificates.folder) == ("own.pem", "certs")
+
+
+@pytest.mark.anyio
+async def test_a_small_body_that_unpacks_to_ten_gigabytes_is_no_reply() -> None:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    megabyte = packer.compress(b" " * 2**20) + packer.flush(zlib.Z_FULL_FLUSH)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-encoding: deflate\r\ncontent-length: 999999999\r\n\r\n")
+        writer.write(megabyte * 10_000)
+
+    async with await asyncio.start_server(answer, "127.0.0.1") as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        client = openai_client(endpoint({"OPENAI_BASE_URL": url}))
+        with pytest.raises(NoReply, match="with more than 268,435,456 bytes"):
+            await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Why?"}])
+        await client.close()
 
 
 def endpoint(environ: dict[str, str]) -> Endpoint:
