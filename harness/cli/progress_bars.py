@@ -7,6 +7,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import select
 import signal
 import sys
@@ -224,6 +225,8 @@ def _grid(columns: int) -> Table:
 _LOGGERS = ("openai", "openai.agents", "stamina", "httpx", "httpx2")
 _OBJECTS_BEFORE_A_LOOK = 10_000
 """So many new objects before the garbage collector looks at them, where rollouts are made."""
+_OPEN_FILES = 10_240
+"""As many as macOS lets a process have. Each call in flight takes one, and the usual limit there is 256."""
 _TURNS = 3
 """Turns of the event loop in which a signal is read, handled, and followed."""
 
@@ -254,6 +257,9 @@ def run_under_bars(
     rolls_out: bool = False,
 ) -> _T:
     """Run `work` as `run_interruptible` does, with its progress on stderr. Raises Interrupted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= soft < _OPEN_FILES and not 0 <= hard < _OPEN_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, hard))
     with ProgressBars(stderr(quiet=caller.quiet)) as bars, little_garbage() if rolls_out else nullcontext():
         run_env = RunEnvironment(caller.environ, progress=bars, deadline=deadline)
         return run_interruptible(partial(work, run_env), bars, run_env.stop, grace_s)

@@ -302,21 +302,19 @@ def one_error(store: RunStore | ComparisonStore, *, new: bool) -> Generator[None
     """Raise the first of a group of errors, and say what is kept; a new run that cost nothing is taken away."""
     try:
         yield
-    except* errors.Refused as group:
+    except* errors.HarnessError as group:  # of any kinds: several clauses would raise a group again
+        error = errors.first_error(group)
+        if isinstance(error, errors.CannotWrite):
+            resume = errors.call("resume", store.folder)
+            raise errors.CannotWrite(f"{error}; {resume} goes on once that is mended") from None
         if new and store.is_empty:
             store.discard()
-            raise errors.first_error(group) from None
+            raise error from None
+        if not isinstance(error, errors.Refused):
+            raise error from None
         kept = what_is_kept(store.folder)
         if isinstance(store, RunStore):
             with RunReader(store.folder) as reader:  # the store's own knows less than it wrote
                 if "ok" in _count_statuses(reader):
                     kept += f", {errors.call('rescore', store.folder, judge_model='MODEL')} takes another judge"
-        why = str(errors.first_error(group))
-        raise type(errors.first_error(group))(f"{why}{'' if why.endswith('?') else '.'} {kept}") from None
-    except* errors.CannotWrite as group:
-        advice = f"make room, then {errors.call('resume', store.folder)}"
-        raise errors.CannotWrite(f"{errors.first_error(group)}; {advice}") from None
-    except* errors.HarnessError as group:
-        if new and store.is_empty:
-            store.discard()
-        raise errors.first_error(group) from None
+        raise type(error)(f"{error}{'' if str(error).endswith('?') else '.'} {kept}") from None

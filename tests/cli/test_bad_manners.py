@@ -6,10 +6,12 @@ from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge
 
 AGENT = """
-import asyncio, os, sys, tempfile
+import asyncio, os, resource, sys, tempfile
 from agents import Agent, function_tool
 
 LEFT = []
+FEW = 64
+resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 async def deaf():
     while True:
@@ -20,6 +22,8 @@ async def deaf():
 
 @function_tool
 async def act(how: str) -> str:
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] == FEW:
+        sys.exit("no more files may be open than the shell had allowed")
     if how == "close stdout":
         sys.stdout.close()
     elif how == "remove the working folder":

@@ -11,8 +11,9 @@ import pytest
 
 from harness.archive.lines import encode
 from harness.archive.reader import RunReader
-from harness.core.errors import ArchiveDamaged, UsageError
-from harness.core.progress import Silent
+from harness.archive.store import RunStore
+from harness.core.errors import ArchiveDamaged, CannotWrite, Refused, UsageError
+from harness.core.progress import Silent, now
 from harness.core.records import Query, to_json
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
@@ -20,6 +21,7 @@ from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import rescore_run, resume_run, run_queries
+from harness.pipeline.trust import one_error
 from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint
 from tests.pipeline.strangers import AGENT, KEYS, a_run_at, edited, machine, moved
@@ -323,3 +325,12 @@ def test_prices_of_an_archive_are_checked_as_those_of_a_user(run: Path, tmp_path
         edited(run, lambda info, prices=bad: info["settings"].update(prices=prices))
         with pytest.raises(ArchiveDamaged, match="settings"):
             rescored(run, machine(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "kinds", [(ArchiveDamaged, CannotWrite), (CannotWrite, ArchiveDamaged), (Refused, CannotWrite)]
+)
+def test_errors_of_several_kinds_at_once_are_one_error(run: Path, kinds: tuple[type[Exception], type[Exception]]):
+    first, second = (kind(word) for kind, word in zip(kinds, ("first", "second"), strict=True))
+    with RunStore(run, now()) as store, pytest.raises(kinds[0], match=r"^first"), one_error(store, new=False):
+        raise ExceptionGroup("of concurrent tasks", [ExceptionGroup("of one", [first]), second])
