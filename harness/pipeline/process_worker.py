@@ -238,7 +238,7 @@ class _Rollouts:
 
     def __init__(self, job: ProcessJob, spec: AgentSpec, line: socket.socket) -> None:
         self._job, self._spec, self._line, self._work = job, spec, line, Path.cwd()
-        self._lock, self._unpacker = threading.Lock(), Unpacker()
+        self._pid, self._lock, self._unpacker = os.getpid(), threading.Lock(), Unpacker()
         self._progress = workers.PassedOn(self._tell)
         self._gates = GatesElsewhere(self._progress, self._tell)
         self._orders = asyncio.Queue[workers.RolloutOrder | None]()
@@ -250,6 +250,8 @@ class _Rollouts:
 
     def _tell(self, news: object) -> None:
         """Tell the run; any thread may."""
+        if os.getpid() != self._pid:  # a tool forked, and the child came back
+            os._exit(1)
         message = packed(news)
         with self._lock:
             self._line.sendall(message)

@@ -34,7 +34,7 @@ from tests.token_server import TokenServer
 pytestmark = pytest.mark.process
 
 AGENT = """
-import ctypes, os, signal, sys, tempfile, time
+import asyncio, ctypes, os, signal, sys, tempfile, time
 from pathlib import Path
 from agents import Agent, SQLiteSession, function_tool
 
@@ -63,6 +63,8 @@ async def end(how: str) -> str:  # in the event loop: what the loop has not told
         "a segfault": lambda: ctypes.string_at(0),
         "abort()": os.abort,
         "SIGKILL": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "loop.stop()": lambda: str(asyncio.get_running_loop().stop()),
+        "os.fork()": lambda: "goes on" if os.fork() else "comes back",
         "memory": lambda: str(len(bytes(600 * 2**20))),
     }
     return ways[how]() if how in ways else "goes on"
@@ -137,6 +139,7 @@ ENDS = {
     "os._exit(0)": ("agent_code", "ProcessExit", "exit code 0"),
     "a segfault": ("agent_code", "SIGSEGV", "Segmentation fault"),
     "abort()": ("agent_code", "SIGABRT", "SIGABRT"),
+    "loop.stop()": ("agent_code", "ProcessExit", "exit code 1"),
     "SIGKILL": ("internal", "SIGKILL", "from outside"),
 }
 
@@ -158,7 +161,7 @@ def before_rollout(query, context):
 """
     (folder / "mine.py").write_text(AGENT + writing)
     with FakeEndpoint(agent=script).serving() as server:
-        asked = ["Trace.", "Go on.", "memory", *ENDS]
+        asked = ["Trace.", "Go on.", "os.fork()", "memory", *ENDS]
         run = anyio.run(lambda: made(folder / "mine.py", server, asked, progress=heard, memory=500))
     return run, rollouts(run), heard.notes
 
@@ -189,7 +192,8 @@ def test_a_process_that_may_be_reused_keeps_the_module_but_no_file_until_a_rollo
 
 def test_however_a_process_ends_that_is_the_failure_of_its_rollout_alone(apart: Any):
     run, found, _ = apart
-    assert [r.trajectory.answer for r in found["Go on."]] == ["goes on", "goes on"]
+    for how in ("Go on.", "os.fork()"):
+        assert [r.trajectory.answer for r in found[how]] == ["goes on", "goes on"]
     for how, (kind, type_, words) in ENDS.items():
         for went_on, rollout in zip(found["Go on."], found[how], strict=True):
             assert rollout.failure
