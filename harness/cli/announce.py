@@ -50,8 +50,8 @@ def announce_run(
 
 def warn(console: Console, prepared: Prepared, environ: Mapping[str, str]) -> None:
     """Print what the results will not be worth, and which names in the environment look like misspelt settings."""
-    for name, setting in misspelt(environ).items():
-        console.print(f"note: {name} is no setting; {setting} is")
+    for words in misspelt(environ):
+        console.print(f"note: {words}")
     embedded = {"model": prepared.agent.offline, "judge": prepared.judge.offline}
     if prepared.offline:
         parts = [part for part, is_embedded in embedded.items() if is_embedded]

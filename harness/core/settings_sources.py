@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -59,15 +58,14 @@ def _check_source(values: Mapping[str, Any], over: Collection[str], called: Call
         _checked(holding, called)
 
 
-def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what in the environment is most likely meant for a setting, with the true name.
+def misspelt(environ: Mapping[str, str]) -> list[str]:
+    """Return what in the environment is most likely meant for a setting, each with the true name, in words.
 
     Not an error: another tool's variables may begin with HARNESS_ as well.
     """
     names = {f"HARNESS_{name.upper()}" for name in SETTINGS} | {JUDGE_KEY}
     strange = sorted(n for n in environ if n.startswith("HARNESS_") and n not in names)
-    near = {name: get_close_matches(name, names, n=1, cutoff=0.9) for name in strange}
-    return {name: matches[0] for name, matches in near.items() if matches}
+    return [f"{n} is no setting{meant}" for n in strange if (meant := errors.did_you_mean(n, names, 0.9))]
 
 
 def load(values: Mapping[str, Any]) -> Settings:

@@ -56,10 +56,12 @@ def items_of_messages(messages: Sequence[JsonValue]) -> tuple[json_values.JsonOb
         role, content = message["role"], message.get("content")
         if role == "tool":
             call_id = str(message.get("tool_call_id"))
-            items.append({"type": "function_call_output", "call_id": call_id, "output": _text(content)})
+            items.append({"type": "function_call_output", "call_id": call_id, "output": _content(content)})
             continue
         if content not in (None, "", []):
-            items.append({"role": role, "content": _text(content) if role == "assistant" else _input_content(content)})
+            items.append(
+                {"role": role, "content": _content(content) if role == "assistant" else _input_content(content)}
+            )
         for call in json_values.objects_in(message, "tool_calls"):
             function = json_values.object_in(call, "function")
             if not function.get("name"):
@@ -92,12 +94,6 @@ def _input_content(content: JsonValue) -> JsonValue:
     return parts
 
 
-def _text(content: JsonValue) -> str:
-    if not isinstance(content, list):
-        return str("" if content is None else content)
-    return "\n".join(str(part.get("text") or part.get("refusal") or "") for part in content if isinstance(part, dict))
-
-
 _TEXT_KEYS = ("query", "text", "input", "question", "prompt")
 _REFERENCE_KEYS = ("reference", "expected", "answer", "target")
 _LONGEST_ID = 200
@@ -108,12 +104,15 @@ _OF_OTHERS = {".ipynb", ".py", ".toml", ".xml", ".yaml", ".yml"}
 _FILE = re.compile(r"\S+\.(csv|json|jsonl|md|ndjson|py|py:\w+|tsv|txt)")
 
 
-def query_from(text: str, *, reference: str | None = None, id: str | None = None) -> Query:  # noqa: A002
-    """Return a query. Its id is made from its text unless given. Raises UsageError: an empty text, an unfit id."""
+def query_from(text: str, *, reference: str | None = None, id: str | None = None, place: str = "") -> Query:  # noqa: A002
+    """Return a query. Its id is made from its text unless given.
+
+    Raises UsageError, which begins with the `place`, for an empty text or an unfit id.
+    """
     if not text.strip():
-        raise UsageError("the query is empty; give some text, or leave it out for the agent's own example")
+        raise UsageError(f"{place}the query is empty; give some text")
     reference = None if reference is None else valid_unicode(reference)
-    return Query(id=_checked_id(id) if id else _id(text), text=valid_unicode(text), reference=reference)
+    return Query(id=_checked_id(id, place) if id else _id(text), text=valid_unicode(text), reference=reference)
 
 
 def _checked_id(query_id: str, place: str = "") -> str:
@@ -179,9 +178,7 @@ def _make_query(asked: Any, place: str) -> Query:
     if isinstance(asked, Query):
         return asked
     if isinstance(asked, str):
-        if not asked.strip():
-            raise UsageError(f"{place}the query is empty")
-        return query_from(asked)
+        return query_from(asked, place=place)
     if not isinstance(asked, Mapping):
         raise UsageError(f"{place}a query is a text, a Query or a mapping, not a {type(asked).__name__}")
     try:
@@ -235,9 +232,7 @@ def _from_line(line: str, place: str, *, jsonl: bool) -> Query:
             if jsonl or line.startswith("{"):  # else a plain line that begins with a quotation
                 raise UsageError(f"{place}: not JSON ({on_a_line(exc)}){each}") from None
     if isinstance(value, str):
-        if not value.strip():
-            raise UsageError(f"{place}: the query is empty")
-        return query_from(value)
+        return query_from(value, place=f"{place}: ")
     if not isinstance(value, dict):
         raise UsageError(f"{place}: expected an object or a string, found {type(value).__name__}{each}")
     return _from_object(value, place)
@@ -259,16 +254,15 @@ def _from_object(row: json_values.JsonObject, place: str) -> Query:
     reference = next((str(row[name]) for name in _REFERENCE_KEYS if row.get(name) is not None), None)
     metadata = {name: value for name, value in row.items() if name not in {key, "id", *_REFERENCE_KEYS}}
     id_given, content = json_values.text_in(row, "id"), row[key]
-    id_given = _checked_id(id_given, f"{place}: ") if id_given else None
     if not isinstance(content, list):
-        query = query_from(str(content), reference=reference, id=id_given)
+        query = query_from(str(content), reference=reference, id=id_given, place=f"{place}: ")
         return query.model_copy(update={"metadata": metadata})
     items: list[json_values.JsonObject] = []
     for value in content:
         if not isinstance(value, dict) or not {"role", "type"} & value.keys():
             raise UsageError(f"{place}: an input item must be an object with a role or a type, not {quoted(value)}")
         items.append(value)
-    id_made = id_given or _id(json.dumps(content, sort_keys=True))
+    id_made = _checked_id(id_given, f"{place}: ") if id_given else _id(json.dumps(content, sort_keys=True))
     return Query(id=id_made, text=items_text(items), items=tuple(items), reference=reference, metadata=metadata)
 
 
@@ -310,7 +304,7 @@ def _content(content: JsonValue) -> str:
         if isinstance(part, dict):
             url = str(part.get("image_url") or part.get("file_url") or "")[:80]
             name = part.get("filename") or part.get("file_id") or url
-            texts.append(str(part.get("text") or f"[{part.get('type', 'part')} {name}]"))
+            texts.append(str(part.get("text") or part.get("refusal") or f"[{part.get('type', 'part')} {name}]"))
         else:
             texts.append(str(part))
     return "\n".join(texts)

@@ -190,8 +190,8 @@ def test_a_misspelt_name_in_the_environment_is_named_and_another_tools_is_not(ha
     done = harness("run", "--dry-run", env=env)
     notes = [line for line in done.err.splitlines() if line.startswith("note")]
     assert notes == [
-        "note: HARNESS_JUDGE_APIKEY is no setting; HARNESS_JUDGE_API_KEY is",
-        "note: HARNESS_TEMPERATUR is no setting; HARNESS_TEMPERATURE is",
+        "note: HARNESS_JUDGE_APIKEY is no setting; did you mean 'HARNESS_JUDGE_API_KEY'?",
+        "note: HARNESS_TEMPERATUR is no setting; did you mean 'HARNESS_TEMPERATURE'?",
     ]
     assert "4 agent runs" in done.out
 
