@@ -72,8 +72,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Start no workers where the command names files: most files take less time than the workers' imports.
 
-    Else there are two workers a core, because a third of the time the tests wait for something; the quick loop's do not,
-    and each worker imports all modules.
+    Else there are two workers a core, because a third of the time the tests wait for something; those of the quick loop
+    do not, and each worker imports all modules.
     """
     if all(Path(argument.split("::")[0]).is_file() for argument in config.args):
         return 0
