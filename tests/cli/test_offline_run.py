@@ -158,9 +158,9 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing(harness: Harness, 
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_an_agents_file_prints_does_not_stand_in_the_plan(harness: Harness, tmp_path: Path):
+def test_what_an_agents_file_prints_does_not_stand_in_the_plan(program: Harness, tmp_path: Path):
     (tmp_path / "own.py").write_text("from agents import Agent\nprint('loading')\nagent = Agent(name='a')\n")
-    done = harness("run", "Why?", "--agent", "own.py:agent", "--offline", "--dry-run", "--json")
+    done = program("run", "Why?", "--agent", "own.py:agent", "--offline", "--dry-run", "--json")
     assert done.json["queries"] == 1
     assert "loading" in done.err
 
