@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Unpack
 
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
-from harness.api.outside import AnyAgent, door, door_at_once, judge_objects, loaded_agent, read_run_env
+from harness.api.outside import AnyAgent, door, door_at_once, read_run_env
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.run_info import a_kind, find_archived, list_archived, list_comparisons
 from harness.core.comparisons import Comparison
@@ -16,6 +16,7 @@ from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
 from harness.core.sync import in_step
 from harness.formats.queries import Asked, make_queries
+from harness.pipeline.app_checks import judge_objects, loaded_agent
 from harness.pipeline.comparing.compare import AnySide
 from harness.pipeline.comparing.labels import PeoplesWord
 from harness.pipeline.comparing.outcome import comparison_of

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Unpack
 
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
-from harness.api.outside import AnyAgent, door, loaded_agent, read_run_env
+from harness.api.outside import AnyAgent, door, read_run_env
 from harness.api.runs import delivered
 from harness.core.fork_rules import ForkRules
 from harness.core.progress import Clock, Progress, now
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import ResumeSettings
 from harness.core.sync import in_step
+from harness.pipeline.app_checks import loaded_agent
 from harness.pipeline.forking import fork_run, prepare_fork
 from harness.pipeline.plan import NamedAddresses
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from harness.api.archived import runs_parent
-from harness.api.outside import AnyAgent, door, loaded_agent, read_run_env
+from harness.api.outside import AnyAgent, door, read_run_env
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.improvements import Improvement, ImproveRules
 from harness.core.progress import Clock, Progress, now
@@ -15,6 +15,7 @@ from harness.formats.queries import Asked, make_queries
 from harness.improving.ending import begin, improve_agent
 from harness.improving.loop import Unfinished
 from harness.improving.plan import TRAIN_PAIRS, plan_improvement, quote_improvement
+from harness.pipeline.app_checks import loaded_agent
 from harness.pipeline.comparing.resuming import settings_of_side
 from harness.pipeline.proposing import Proposer
 

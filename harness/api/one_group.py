@@ -34,7 +34,7 @@ from harness.endpoints.costs import Ceiling, Priced, agent_tokens
 from harness.formats.queries import make_queries
 from harness.judging.judges import Judge
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
-from harness.pipeline.app_checks import check_app
+from harness.pipeline.app_checks import check_app, judge_objects, loaded_agent
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
 from harness.pipeline.model_names import NamedModel, models_looked_up, models_of_agent, models_of_judge
@@ -77,7 +77,7 @@ async def rollout(
     """
     chosen, run_env = load({"n": n, **settings}), outside.read_run_env(progress)
     (asked,) = make_queries([query])
-    loaded = outside.loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
+    loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
     spec = await resolve_agent(loaded, chosen, outside.named_credentials(chosen, run_env))
     await check_app(spec, chosen, [asked])
     redact = make_redactor(loaded, chosen, run_env.environ)
@@ -116,8 +116,8 @@ async def rank(
             f"rank takes a Group, as rollout gives it, not a {type(group).__name__}; for lists of chat messages there "
             "is harness.rank_messages(message_lists, judge_model=...)"
         )
+    agents = judge_objects(settings)
     chosen, run_env = load({"n": max(1, len(group.rollouts)), **settings}), outside.read_run_env(progress)
-    agents = outside.judge_objects(settings)
     cache = VerdictCache(store or MemoryStore(), run_env.progress, ceiling=Ceiling(chosen.max_cost))
     judging: JudgingPlan | Judge
     if judge is None or isinstance(judge, str):  # the model named, else the one that the group was rolled out on
@@ -189,11 +189,12 @@ async def best_of(
     await my_turn()
     if on_judge_failure not in ("anchor", "raise"):
         raise errors.UsageError(f"on_judge_failure {errors.quoted(on_judge_failure)}: give 'anchor' or 'raise'")
-    chosen = load({**for_best(n, settings.get("confidence"), hurried=ends.is_set), "n": n, **settings})
+    judges, usual = judge_objects(settings), for_best(n, settings.get("confidence"), hurried=ends.is_set)
+    chosen = load({**usual, "n": n, **settings})
     run_env = replace(outside.read_run_env(progress), deadline=ends)
     (asked,) = make_queries([query])
-    loaded = outside.loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
-    work = await _prepared(loaded, judge, chosen, run_env, store, outside.judge_objects(settings))
+    loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
+    work = await _prepared(loaded, judge, chosen, run_env, store, judges)
     await check_app(work.agent, chosen, [asked])
     await my_turn()
     maker = maker_elsewhere(work.settings)

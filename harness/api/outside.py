@@ -3,8 +3,8 @@
 import logging
 import random
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
@@ -16,7 +16,7 @@ from agents import Agent
 
 from harness.archive.folder_store import VerdictFolder
 from harness.archive.store import MemoryStore, RunStore, Store, VerdictStore
-from harness.core.errors import UsageError, as_spoken, from_python, joined, option, quoted
+from harness.core.errors import as_spoken, from_python, option
 from harness.core.progress import Clock, Progress, Silent, now
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door
 from harness.core.rankings import AnyVerdict, GroupRanking, Unjudged, Unscored
@@ -33,8 +33,8 @@ from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run
 from harness.pipeline.resolve import check_prices, make_ceiling, make_redactor, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.report.summary.rollouts import open_reasons
-from harness.rollouts.app_parts import AppAgent, part_fault, part_maker
-from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
+from harness.rollouts.app_parts import AppAgent
+from harness.rollouts.loading import LoadedAgent, agent_files
 from harness.tournament.ranker import METHODS, AnyRubric
 
 
@@ -136,34 +136,6 @@ async def read_rubric_aside(settings: Settings, loaded: LoadedAgent | None = Non
     read = partial(load_named_rubric, settings) if loaded is None else lambda: rubric_for_run(loaded, settings)[1]
     is_packaged = word is None or METHODS[settings.judge].is_packaged(word)
     return read() if is_packaged else await anyio.to_thread.run_sync(read)
-
-
-def loaded_agent(agent: AnyAgent, **parts: Any) -> LoadedAgent:
-    """Find or wrap an agent that the caller gave; a name is looked up from the working folder.
-
-    `parts` are what its app gives its runs, by name, in place of the agent's own; an agent with any cannot be found
-    again by its name. Raises UsageError.
-    """
-    given = {name: part for name, part in parts.items() if part is not None}
-    if isinstance(agent, AppAgent):
-        return loaded_agent(agent.agent, **(agent.parts | given))
-    loaded = load_agent(str(agent), Path.cwd()) if isinstance(agent, str | Path) else from_object(agent)
-    for name, part in given.items():
-        if not callable(part) and (instead := part_fault(name, part)):
-            raise UsageError(
-                f"{joined(option(name), quoted(part))}: give {instead}, or a function of the query that does"
-            )
-        if loaded.app:
-            raise UsageError(f"{option(name)}: {loaded.name!r} is a function, which gives that to its runs itself")
-    makers: dict[str, Any] = {name: part_maker(part) for name, part in given.items()}
-    return replace(loaded, word=None, **makers) if makers else loaded
-
-
-def judge_objects(settings: Mapping[str, Any]) -> Sequence[LoadedAgent]:
-    """Return the agents that judge where settings give objects; none where they give names. Raises UsageError."""
-    given = settings.get("judge_agent")
-    several = cast("Sequence[Any]", given) if isinstance(given, list | tuple) else () if given is None else (given,)
-    return () if all(isinstance(each, str) for each in several) else [loaded_agent(each) for each in several]
 
 
 class OpenVerdicts:

@@ -17,7 +17,7 @@ from typing import Any, Self, Unpack, cast
 from harness.api import policy_records
 from harness.api.archived import AnyRun, find_folder
 from harness.api.outage import JUDGE_BUSY_S, OUTAGE, JudgeOutage, refuse_part
-from harness.api.outside import AnyAgent, door_at_once, failures_of_missing, loaded_agent, read_run_env
+from harness.api.outside import AnyAgent, door_at_once, failures_of_missing, read_run_env
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core import errors
@@ -29,6 +29,7 @@ from harness.core.settings_sources import changed, load
 from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.formats.queries import Asked, make_queries
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf
+from harness.pipeline.app_checks import loaded_agent
 from harness.pipeline.exporting.export import turns_from
 from harness.pipeline.plan import NamedAddresses, prepare
 from harness.pipeline.rank_groups import OpenRanking

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import anyio.to_thread
 
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
-from harness.api.outside import AnyAgent, door, door_at_once, judge_objects, loaded_agent, read_run_env
+from harness.api.outside import AnyAgent, door, door_at_once, read_run_env
 from harness.archive.reader import RunReader
 from harness.archive.run_info import Archived, find_archived
 from harness.archive.run_state import last_unfinished
@@ -24,6 +24,7 @@ from harness.endpoints.costs import CostBounds
 from harness.formats.queries import Asked, in_shard, make_queries
 from harness.formats.training.rules import WHOLE, ExportRules, read_split
 from harness.formats.trajectory_files import Format
+from harness.pipeline.app_checks import judge_objects, loaded_agent
 from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.merging import merge_runs
@@ -82,7 +83,7 @@ async def run(
     Raises UsageError for what cannot be used; Refused (out of quota: OutOfQuota) where the endpoint turned the first
     call down: then there is no run; CannotWrite. A run that is cancelled keeps what it has, and `resume` does the rest.
     """
-    chosen, run_env = load(settings), read_run_env(progress, clock)
+    judges, chosen, run_env = judge_objects(settings), load(settings), read_run_env(progress, clock)
     if wait:
         refuse_idle_wait(by_batch=chosen.judge_batch)
     loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
@@ -90,7 +91,7 @@ async def run(
     if isinstance(asked, Iterator):  # the first alone is looked at, and only where the agent's app needs it
         first = list(islice(asked, 1)) if loaded.has_run_parts else []
         asked = chain(first, asked)
-    prepared = await prepare(loaded, chosen, run_env.environ, first, judge_objects(settings))
+    prepared = await prepare(loaded, chosen, run_env.environ, first, judges)
     if prepared.offline and not prepared.settings.offline:
         run_env.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
     elif not (prepared.settings.judge_model or prepared.judge_agents or prepared.offline) and chosen.topology != "none":
@@ -113,10 +114,9 @@ async def plan(
 
     Raises UsageError as `run`.
     """
-    loaded = loaded_agent(agent)
-    chosen = load(settings)
+    loaded, judges, chosen = loaded_agent(agent), judge_objects(settings), load(settings)
     asked = list(_asked(loaded, queries, chosen))
-    prepared = await prepare(loaded, chosen, environment(), asked, judge_objects(settings))
+    prepared = await prepare(loaded, chosen, environment(), asked, judges)
     count = len(asked)
     return RunPlan(
         queries=count,

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import anyio
 from agents import Agent
 
-from harness.api.outside import AnyAgent, door, handed_out, loaded_agent, named_credentials, read_run_env
+from harness.api.outside import AnyAgent, door, handed_out, named_credentials, read_run_env
 from harness.archive.store import MemoryStore
 from harness.core.errors import UsageError, option
 from harness.core.progress import Progress
@@ -17,7 +17,7 @@ from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
 from harness.formats.queries import make_queries
 from harness.formats.turns import NoMessages, Turn, TurnSequence, join_turns, token_fields
-from harness.pipeline.app_checks import check_app
+from harness.pipeline.app_checks import check_app, loaded_agent
 from harness.pipeline.engines import open_engine
 from harness.pipeline.exporting.export import stored_turns
 from harness.pipeline.resolve import make_redactor, resolve_agent

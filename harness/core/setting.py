@@ -136,8 +136,8 @@ def agent_words(value: Any) -> Any:
     """Return words for agents: those given, and the names of those that are given as objects."""
     if isinstance(value, list | tuple):
         return [agent_words(each) for each in cast("Sequence[Any]", value)]
-    named = getattr(value, "name", None) or getattr(value, "__name__", None)
-    return named if named and not isinstance(value, str) else value
+    named = getattr(value, "name", None) or getattr(value, "__name__", None) or getattr(value, "agent", None)
+    return value if named is None or isinstance(value, str) else agent_words(named)
 
 
 _WRITTEN = re.compile(r"([0-9]{1,7})/([0-9]{1,7})")

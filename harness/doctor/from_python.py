@@ -21,12 +21,12 @@ from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.live_checks import run_live_checks
 from harness.doctor.planted import JudgeToCheck, calibrate, judge_planted, plan_planted
 from harness.doctor.recorded_pairs import AnyPair, planted_pairs, read_any_pairs
+from harness.pipeline.app_checks import judge_objects
 from harness.pipeline.labelling import answer_labels
 from harness.pipeline.resolve import member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.report.json import judges_json
 from harness.report.summary.judges import judges_side_by_side
-from harness.rollouts.loading import from_object
 
 
 def _ports(value: Any) -> str | None:
@@ -145,7 +145,5 @@ def pairs_to_ask(asked: Sequence[JudgeToCheck], own: Path | None, runs_dir: Path
 
 def _request(agent: str, settings: Mapping[str, Any]) -> DoctorRequest:
     environ = {k: value for k, value in environment().items() if k == JUDGE_KEY or not k.startswith("HARNESS_")}
-    given = settings.get("judge_agent")
-    each: Sequence[Any] = cast("Sequence[Any]", given) if isinstance(given, list | tuple) else (given,)
-    agents = [from_object(one) for one in each if one is not None and not isinstance(one, str)]
+    agents = judge_objects(settings)
     return DoctorRequest(agent=agent, flags=settings, config=None, environ=environ, clock=now, judge_agents=agents)

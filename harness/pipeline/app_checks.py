@@ -2,30 +2,63 @@
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from agents import Model, ModelResponse, RunConfig, Tool
 from agents.run import AgentRunner
 from agents.sandbox import SandboxAgent
 
-from harness.core.errors import UsageError, on_a_line, option, quoted, short_message
+from harness.core.errors import UsageError, before_colon, joined, on_a_line, option, quoted, short_message
 from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.pipeline.resolve import AgentSpec, env_before, refuse_no_model
 from harness.rollouts.agent_code import ends_rollout
-from harness.rollouts.app_parts import GivenPart
+from harness.rollouts.app_parts import AppAgent, GivenPart, part_fault, part_maker
 from harness.rollouts.lifecycle import close_session, made_part
-from harness.rollouts.loading import LoadedAgent, users_error
+from harness.rollouts.loading import LoadedAgent, from_object, load_agent, users_error
 from harness.rollouts.model_request import check_chat
 from harness.rollouts.run_options import brings_models, refuse_two_servers
 from harness.rollouts.sandboxes import Workspaces, sandbox_agents, sandboxes_in, unguarded
 
 _STARTING_S = 120.0
+
+
+def loaded_agent(agent: Any, **parts: Any) -> LoadedAgent:
+    """Find or wrap an agent that the caller gave; a name is looked up from the working folder.
+
+    `parts` are what its app gives its runs, by name, in place of the agent's own; an agent with any cannot be found
+    again by its name. Raises UsageError.
+    """
+    given = {name: part for name, part in parts.items() if part is not None}
+    if isinstance(agent, AppAgent):
+        return loaded_agent(agent.agent, **(agent.parts | given))
+    loaded = load_agent(str(agent), Path.cwd()) if isinstance(agent, str | Path) else from_object(agent)
+    for name, part in given.items():
+        if not callable(part) and (instead := part_fault(name, part)):
+            raise UsageError(
+                f"{joined(option(name), quoted(part))}: give {instead}, or a function of the query that does"
+            )
+        if loaded.app:
+            raise UsageError(f"{option(name)}: {loaded.name!r} is a function, which gives that to its runs itself")
+    makers: dict[str, Any] = {name: part_maker(part) for name, part in given.items()}
+    return replace(loaded, word=None, **makers) if makers else loaded
+
+
+def judge_objects(settings: Mapping[str, Any]) -> Sequence[LoadedAgent]:
+    """Return the agents that judge where settings give objects; none where they give names. Raises UsageError."""
+    given = settings.get("judge_agent")
+    several = cast("Sequence[Any]", given) if isinstance(given, list | tuple) else () if given is None else (given,)
+    if all(isinstance(each, str) for each in several):
+        return ()
+    try:
+        return [loaded_agent(each) for each in several]
+    except UsageError as exc:
+        raise UsageError(f"{before_colon('judge_agent')}: {exc}") from None
 
 
 class _Enough(Exception):

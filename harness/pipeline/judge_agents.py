@@ -209,7 +209,7 @@ def dressed(
                 note(f"judge agent {loaded.name!r}: its output type {quoted(kind)} gives way to the rubric's verdict")
             yield judge
 
-    return replace(loaded, source=opened, reward=None)
+    return replace(loaded, source=opened, reward=None, session=None)  # no verdict hears of another
 
 
 class _Notes(Silent):

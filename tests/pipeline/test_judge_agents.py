@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, CodeInterpreterTool, ModelBehaviorError, function_tool
+from agents import Agent, CodeInterpreterTool, ModelBehaviorError, RunContextWrapper, SQLiteSession, function_tool
 
 import harness
 from harness.archive.store import MemoryStore
 from harness.core.errors import UsageError
 from harness.core.rankings import Judged, Unjudged
-from harness.core.records import Query, Rollout, Step, Trajectory
+from harness.core.records import Group, Query, Rollout, Step, Trajectory
 from harness.core.workspace_files import ChangedFile
 from harness.judging.citations import opening_words
 from harness.judging.judges import LOOKED_AT
@@ -278,3 +278,58 @@ async def test_groups_are_ranked_and_runs_compared_by_an_agent_that_is_an_object
     again = await harness.compare(*both, judge_agent=agent, allow_offline=True, pairs=1, runs_dir=runs_dir)
     assert (again.comparison, model.calls) == (rolled_out.comparison, calls)
     assert (await harness.best_of("search", "Why?", 2, judge_agent=agent, offline=True)).judged
+
+
+@function_tool
+def whose(context: RunContextWrapper[Any]) -> str:
+    """Tell who asks."""
+    return str(context.context)
+
+
+class CountingModel(ScriptedModel):
+    """Notes how many items it is sent at first."""
+
+    begun: list[int]
+
+    async def get_response(self, system: Any, input: Any, *args: Any, **more: Any) -> Any:  # noqa: A002
+        self.begun.append(1 if isinstance(input, str) else len(input))
+        return await super().get_response(system, input, *args, **more)
+
+
+async def test_an_app_agent_judges_in_every_door_with_its_context_and_no_verdict_hears_of_another(tmp_path: Path):
+    told = list[str]()
+
+    def says(_: str, outputs: list[str]) -> Any:
+        told.extend(outputs)
+        return text_of(8, 5) if outputs else [("whose", {})]
+
+    model, runs = CountingModel(says), tmp_path / "runs"
+    model.begun = []
+    agent = Agent[Any](name="checker", model=model, tools=[whose])
+    judge = harness.AppAgent(agent, context="Ada", session=SQLiteSession("one"))
+    run = await harness.run("search", "Why?", n=3, offline=True, runs_dir=runs, judge_agent=judge)
+    again = await harness.rescore(run, judge_agent=[judge], rubric="task")
+    assert [each.head.judge["label"] for each in again.rankings]
+    assert (await harness.best_of("search", "Why?", 3, offline=True, judge_agent=judge)).judged
+    assert (await harness.check_judge(judge_agent=judge))["judged"] == 40
+    checks = await harness.check_setup("search", offline=True, judge_agent=judge)
+    assert [check.found for check in checks if check.name == "judge"] == ["checker, on models of its own"]
+    assert {*told} == {"Ada"}
+    assert {*model.begun} == {1, 3}
+
+
+NEW = "search", "Why?"
+
+
+@pytest.mark.parametrize("given", [3, {"a": 1}])
+@pytest.mark.parametrize(
+    ("door", "asked"),
+    [
+        *((door, NEW) for door in (harness.run, harness.plan, harness.best_of)),
+        (harness.rank, [Group(query=Query(id="q", text="Why?"), rollouts=())]),
+        *((door, ()) for door in (harness.rescore, harness.check_judge)),
+    ],
+)
+async def test_what_is_no_agent_is_refused_alike_in_every_door(door: Any, asked: Any, given: Any):
+    with pytest.raises(UsageError, match=r"^judge_agent: expected an openai-agents Agent.*found a (int|dict)"):
+        await door(*asked, judge_agent=given)
