@@ -20,7 +20,7 @@ from harness.api import outside
 from harness.api.best_answer import Best, best_from, is_unranked
 from harness.archive.store import MemoryStore, Store
 from harness.core import errors
-from harness.core.progress import NO_DEADLINE, Deadline, Progress
+from harness.core.progress import NO_DEADLINE, Deadline, Logged, Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Bill, Group, Query, build_records
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Settings
@@ -44,6 +44,7 @@ from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import maker_elsewhere, open_ranker
 from harness.pipeline.varying import refuse_asking, settle_vary
+from harness.report.text import SELF_TEST
 from harness.rollouts.engine import Engine
 from harness.rollouts.examples import AGENT_MODEL
 from harness.rollouts.loading import LoadedAgent
@@ -84,7 +85,7 @@ async def rollout(
     chosen, store = settle_vary(chosen, spec, redact, run_env.environ), store or MemoryStore(redact)
     refuse_asking(chosen)
     looked_up = models_looked_up(
-        models_of_agent(spec, chosen), run_env, on_refusal=isinstance(run_env.progress, outside.Logged)
+        models_of_agent(spec, chosen), run_env, on_refusal=isinstance(run_env.progress, Logged)
     )
     async with open_engine(spec, chosen, store, run_env, maker_elsewhere(chosen)) as engine, looked_up:
         run_env.progress.total("rollouts", n, n)
@@ -250,7 +251,7 @@ class _Work:
         self.run_env.progress.total("rollouts", self.settings.n, self.settings.n)
         try:
             # nobody watches: a server may call this all day
-            on_refusal = isinstance(self.run_env.progress, outside.Logged)
+            on_refusal = isinstance(self.run_env.progress, Logged)
             async with models_looked_up(self.models, self.run_env, on_refusal=on_refusal):
                 return await engine.roll_out(query)
         except* errors.HarnessError as caught:
@@ -292,6 +293,8 @@ async def _prepared(
         plan = replace(await prepare(loaded, settings, run_env.environ, (), judge_agents), judge_may_fail=True)
         settings = replace(settings, vary=plan.settings.vary)
         refuse_asking(settings)
+        if plan.offline and not settings.offline:
+            run_env.progress.note(SELF_TEST)
         return _Work(plan.agent, plan, settings, run_env, store, make_ceiling(settings, plan.judge, plan.agent))
     refuse_profile(settings)
     spec = await resolve_agent(loaded, settings, outside.named_credentials(settings, run_env))

@@ -1,6 +1,5 @@
 """What a Python call takes from outside, what its arguments must be, and how records are handed back."""
 
-import logging
 import random
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +16,7 @@ from agents import Agent
 from harness.archive.folder_store import VerdictFolder
 from harness.archive.store import MemoryStore, RunStore, Store, VerdictStore
 from harness.core.errors import as_spoken, from_python, option
-from harness.core.progress import Clock, Progress, Silent, now
+from harness.core.progress import Clock, Logged, Progress, now
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door
 from harness.core.rankings import AnyVerdict, GroupRanking, Unjudged, Unscored
 from harness.core.records import Failure, Group, Rollout
@@ -106,18 +105,6 @@ def _spoken_rollout(rollout: Rollout) -> Rollout:
 AnyAgent = Agent[Any] | Callable[..., Any] | ModuleType | AppAgent | Path | str
 """An agent in Python: an Agent, a function that builds one, a module like an agent's file, what --agent takes, or an
 AppAgent of one of these."""
-
-
-class Logged(Silent):
-    """Watches in place of the user: what the user should read goes to the log `arena-harness`."""
-
-    def opened(self, folder: Path) -> None:
-        """Log where the run is."""
-        logging.getLogger("arena-harness").info("run: %s", folder)
-
-    def note(self, text: str) -> None:
-        """Log a note."""
-        logging.getLogger("arena-harness").warning("%s", text)
 
 
 def named_credentials(settings: Settings, run_env: RunEnvironment) -> Credentials:

@@ -35,6 +35,7 @@ from harness.pipeline.trust import agent_of_run
 from harness.pipeline.validation import Validation, replay_run, validate_parts
 from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
 from harness.report.html.run_page import write_page
+from harness.report.text import SELF_TEST
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.replay import Replayed
 
@@ -93,7 +94,7 @@ async def run(
         asked = chain(first, asked)
     prepared = await prepare(loaded, chosen, run_env.environ, first, judges)
     if prepared.offline and not prepared.settings.offline:
-        run_env.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
+        run_env.progress.note(SELF_TEST)
     elif not (prepared.settings.judge_model or prepared.judge_agents or prepared.offline) and chosen.topology != "none":
         run_env.progress.note(
             f"the judge is the agent's own model, {prepared.judge.model}; judges favour their own: name another with "

@@ -28,7 +28,7 @@ from harness.doctor.planted import calibrate
 from harness.doctor.probing import judge_probes, plan_probes
 from harness.report.learnt_judges import leaning_words, leanings_json
 from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, visible_text
-from harness.report.text import beginning
+from harness.report.text import SELF_TEST, as_sentence, beginning
 
 _STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "skipped": "dim"}
 _INDENT = " " * 23
@@ -156,7 +156,7 @@ def _report_calibration(request: DoctorRequest, pairs: Path | None, caller: Call
         soft_wrap=not console.is_terminal,
     )
     if any(judge.spec.offline for judge in asked):
-        console.print("SELF-TEST: the embedded judge measures, and says nothing of any LLM.", style="bold yellow")
+        console.print(as_sentence(SELF_TEST), style="bold yellow")
     try:
         for judge, measured in zip(asked, calibrations, strict=True):
             with ProgressBars(console) as bars:

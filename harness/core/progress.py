@@ -1,5 +1,6 @@
 """The clock that a command reads once, and what hears how far the work has come."""
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,6 +57,18 @@ class Progress(Protocol):
 
 class Silent(Progress):
     """Watches and says nothing. A watcher that wants to know of some things only can be made from it."""
+
+
+class Logged(Silent):
+    """Watches in place of the user: what the user should read goes to the log `arena-harness`."""
+
+    def opened(self, folder: Path) -> None:
+        """Log where the run is."""
+        logging.getLogger("arena-harness").info("run: %s", folder)
+
+    def note(self, text: str) -> None:
+        """Log a note."""
+        logging.getLogger("arena-harness").warning("%s", text)
 
 
 class PartsOfWork(Silent):

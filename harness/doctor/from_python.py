@@ -8,14 +8,14 @@ from typing import Any, Unpack, cast
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import find_run
-from harness.core.errors import UsageError, as_spoken
-from harness.core.progress import Progress, Silent, now
+from harness.core.errors import JudgeFailed, UsageError, as_spoken
+from harness.core.progress import Logged, Progress, Silent, now
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind
 from harness.core.settings import JUDGE_KEY, SETTINGS
 from harness.core.settings_sources import environment
 from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
-from harness.doctor.calibration import bundled_pairs, calibration_json, judges_compared_json
+from harness.doctor.calibration import bundled_pairs, calibration_json, calibration_lines, judges_compared_json
 from harness.doctor.checks import Check, DoctorRequest
 from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.live_checks import run_live_checks
@@ -27,6 +27,7 @@ from harness.pipeline.resolve import member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.report.json import judges_json
 from harness.report.summary.judges import judges_side_by_side
+from harness.report.text import SELF_TEST
 
 
 def _ports(value: Any) -> str | None:
@@ -69,14 +70,23 @@ async def check_judge(
     """Ask the judge about pairs with known answers, and return what `harness doctor --judge --json` prints.
 
     `pairs` is a file of your own pairs; None are the packaged ones. Several judges are compared: `judges` holds what
-    each comes to. Raises UsageError where there is no judge, Refused where the first call is refused.
+    each comes to, `agreements` how often two name the same side. Of a judge: `judged` of `pairs`; shares (`count` of
+    `of`) of what is right, by both orders (`accuracy`) and by each verdict (`single_verdicts`), and of `flips` and
+    `first_wins`; `kappa`, `information`, `first_side` (points); `usd` and `seconds` a verdict; `classes`; `failures`
+    (how many, by reason); `trials`, one a pair. Without a key the embedded judge is asked, and a note says so.
+    Raises UsageError where there is no judge, Refused where the first call is refused, JudgeFailed without a verdict.
     """
     request = _request("search", settings)
     asked = judges_to_check(await run_free_checks(request, None), request)
     labelled = pairs_to_ask(asked, Path(pairs) if pairs is not None else None, request.settings.runs_dir)
     calibrations = [judge.calibration(labelled, request.secrets) for judge in asked]
+    watcher = progress or Logged()
+    if any(judge.spec.offline for judge in asked):
+        watcher.note(SELF_TEST)
     for judge, calibration in zip(asked, calibrations, strict=True):
-        await calibrate(judge, request, calibration, progress or Silent())
+        await calibrate(judge, request, calibration, watcher)
+    if not any(each.verdicts_right.whole for each in calibrations):
+        raise JudgeFailed(". ".join(f"{each.judge}: {'; '.join(calibration_lines(each))}" for each in calibrations))
     return calibration_json(calibrations[0]) if len(calibrations) == 1 else judges_compared_json(calibrations)
 
 

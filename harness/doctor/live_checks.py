@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from agents.exceptions import UserError
 from harness.archive.store import MemoryStore
 from harness.core.errors import HarnessError, counted
 from harness.core.rankings import Judged, Unjudged
+from harness.core.records import AGENT_FAILURES
 from harness.core.settings import Settings
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.free_checks import CheckedAgent, Findings
@@ -21,7 +23,7 @@ from harness.doctor.planted import JudgeToCheck
 from harness.endpoints.address import Endpoint
 from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings, refused_setting
-from harness.endpoints.retries import as_refusal, read_failure
+from harness.endpoints.retries import as_refusal, may_succeed_later, read_failure
 from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
@@ -34,6 +36,8 @@ from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.transcripts.transcript import Transcript
 
 PATIENCE_S = 60.0
+_LATER = "ask again in a while; a run waits and tries again a few times"
+_OTHER_SERVER = "is it an OpenAI-compatible address, and is --api right?"
 _CAPS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
 
 
@@ -131,15 +135,18 @@ def failed_call(name: str, exc: BaseException | None, model: str, host: str, *, 
         case openai.OpenAIError():
             if refusal := as_refusal(exc, model, host):
                 return failed_check(name, refusal)
-            code = f" ({exc.status_code})" if isinstance(exc, openai.APIStatusError) else ""
-            finding = f"{host} failed{code}: {read_failure(exc).message}"
-            return Check(name, "fail", finding, "ask again in a while; a run waits and tries again a few times")
+            status = exc.status_code if isinstance(exc, openai.APIStatusError) else None
+            finding = f"{host} failed{f' ({status})' if status else ''}: {read_failure(exc).message}"
+            later = status == HTTPStatus.TOO_MANY_REQUESTS or may_succeed_later(status, no_reply=status is None)
+            return Check(name, "fail", finding, _LATER if later else _OTHER_SERVER)
         case _:
             return unreadable_reply(name, exc)
 
 
-def late_reply(name: str, after_s: float) -> Check:
-    """Return the failed check for a reply that did not come within `after_s` seconds."""
+def late_reply(name: str, after_s: float, last_error: str | None = None) -> Check:
+    """Return the failed check for a reply that did not come within `after_s` seconds, and after which error."""
+    if last_error:
+        return Check(name, "fail", f"no reply within {after_s:.0f} s; the last error: {last_error}", _LATER)
     return Check(name, "fail", f"no reply within {after_s:.0f} s", "is the model still loading? Ask again")
 
 
@@ -147,7 +154,7 @@ def unreadable_reply(name: str, exc: BaseException | None) -> Check:
     """Return the failed check for a reply that is not a model's."""
     message = " ".join(str(exc).split())[:200]
     finding = f"what came back is no model's reply ({type(exc).__name__}: {message})"
-    return Check(name, "fail", finding, "is it an OpenAI-compatible address, and is --api right?")
+    return Check(name, "fail", finding, _OTHER_SERVER)
 
 
 _WORD_TOKENS = 16
@@ -260,16 +267,16 @@ _WRONG = Transcript("(no steps)", "Python is older.")
 async def ask_judge(asked: JudgeToCheck, request: DoctorRequest) -> Check:
     """Ask for a verdict. Return the form it came in and whether it fits the rubric."""
     patience_s = min(PATIENCE_S, request.settings.judge_timeout)
+    run_env = RunEnvironment(asked.credentials.environ, request.clock)
     try:
         with anyio.fail_after(patience_s):
-            run_env = RunEnvironment(asked.credentials.environ, request.clock)
             parts = asked.spec, request.settings, asked.credentials, MemoryStore(), run_env
             async with open_judge_models(*parts, agents=asked.agents) as (model,):
                 verdict = await PairwiseJudge(model, asked.rubric)(_TASK, _RIGHT, _WRONG)
     except HarnessError as exc:
         return failed_check(JUDGE_REPLY, exc)
     except TimeoutError:
-        return late_reply(JUDGE_REPLY, patience_s)
+        return late_reply(JUDGE_REPLY, patience_s, run_env.gates.last_errors)
     except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a failed check
         return unreadable_reply(JUDGE_REPLY, exc)
     return verdict_check(verdict, asked.rubric)
@@ -283,7 +290,9 @@ def verdict_check(verdict: Judged | Unjudged, rubric: Rubric) -> Check:
             finding = f"does not fit rubric {rubric.name}, even when asked again: {failure.message}"
             return Check(JUDGE_REPLY, "fail", finding, "name a stronger judge with --judge-model")
         finding = f"none ({failure.kind}): {failure.message}"
-        return Check(JUDGE_REPLY, "fail", finding, "ask again in a while, or see to the judge's server")
+        later = "ask again in a while, or see to the judge's server"
+        mends = "name another judge" if failure.kind in AGENT_FAILURES else later
+        return Check(JUDGE_REPLY, "fail", finding, mends)
     if verdict.form == "agent":
         return Check(JUDGE_REPLY, "ok", f"the agent's verdict fits rubric {rubric.name}")
     refused = "" if verdict.form == "json_schema" else "json_schema is refused; "

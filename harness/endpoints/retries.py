@@ -232,7 +232,7 @@ def as_refusal(  # noqa: PLR0911
     exc: BaseException | None, model: str, host: str, *, judge: bool = False, named_by: str | None = None
 ) -> Refused | None:
     """Return the error for a refused key, model or address, which `named_by` named; None for other trouble."""
-    who, flag = ("the judge's", option("judge_model")) if judge else ("the", option("model"))
+    who, flag, api = ("the judge's", "judge_model", "judge_api") if judge else ("the", "model", "api")
     key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"
     match exc:
         case openai.APIStatusError() if is_quota(exc):
@@ -248,10 +248,11 @@ def as_refusal(  # noqa: PLR0911
             path = exc.request.url.path
             address = f"{host}{path} was asked{'' if '/v1' in path else ', and most addresses end in /v1'}"
             or_else = "" if model in _message(exc) else f", or check the address: {address}"
-            return Refused(f"{missing}; name one it serves with {flag}{or_else}")
-        case openai.BadRequestError() if not (is_too_long(exc) or exc.code in _CONTENT_FILTER):
-            refused = f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)})"
-            return Refused(f"{refused}; see what it takes, or name another model with {flag}")
+            return Refused(f"{missing}; name one it serves with {option(flag)}{or_else}")
+        case openai.APIStatusError(status_code=400 | 422) if not (is_too_long(exc) or exc.code in _CONTENT_FILTER):
+            refused = f"{host} refused the first call to {who} model {model!r} ({exc.status_code}: {_message(exc)})"
+            advice = f"leave out the setting that it names, try the other {option(api)}, or name another {option(flag)}"
+            return Refused(f"{refused}; {advice}")
         case openai.APITimeoutError():
             return None
         case RedirectRefused():

@@ -24,6 +24,12 @@ def status_error(code: int, message: str) -> openai.APIStatusError:
         (TimeoutError(), "no reply within 3 s", "still loading"),
         (openai.APITimeoutError(REQUEST), "no reply within 3 s", "still loading"),
         (status_error(503, "Loading"), "host failed (503): Loading", "in a while"),
+        *[
+            (status_error(code, "no seed"), f"refused the first call to the model 'm' ({code}: no seed)", "the setting")
+            for code in (400, 422)
+        ],
+        (status_error(404, "no m"), "host does not have the model 'm' (404: no m)", "check the address"),
+        (status_error(405, "Not Allowed"), "host failed (405): Not Allowed", "OpenAI-compatible address"),
         (ValueError("two\n lines"), "what came back is no model's reply (ValueError: two lines)", "--api"),
         (None, "what came back is no model's reply", "--api"),
     ],
@@ -38,5 +44,10 @@ def test_an_error_is_a_failed_check_that_says_what_to_do(error: BaseException | 
 def test_seconds_are_rounded_and_long_messages_cut():
     assert late_reply("reply", 59.6) == Check(
         "reply", "fail", "no reply within 60 s", "is the model still loading? Ask again"
+    )
+    late = late_reply("reply", 5.0, "HTTP 429: slow down")
+    assert (late.found, late.do and late.do[:9]) == (
+        "no reply within 5 s; the last error: HTTP 429: slow down",
+        "ask again",
     )
     assert len(unreadable_reply("reply", ValueError("x" * 999)).found) < 300

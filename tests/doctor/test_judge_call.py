@@ -23,7 +23,9 @@ def test_the_form_of_the_reply_is_named_and_a_repair_is_a_warning(form: str, rep
     assert (check.status, check.found) == (status, found)
 
 
-@pytest.mark.parametrize(("kind", "advice"), [("output", "--judge-model"), ("api", "in a while")])
+@pytest.mark.parametrize(
+    ("kind", "advice"), [("output", "--judge-model"), ("refusal", "name another judge"), ("api", "in a while")]
+)
 def test_a_failed_verdict_fails_by_its_cause(kind: str, advice: str):
     failure = Failure.model_validate({"kind": kind, "type": "SomeError", "message": "the reason"})
     check = verdict_check(an_unjudged(failure=failure), RUBRIC)

@@ -251,7 +251,7 @@ async def dynamic(*_: Any) -> str:
         (AGENT, stub("heard"), {"shard": "2/2", "vary": "instructions=4"}, "name the way that it found"),
         (AGENT, lambda _: Refuse(401), {}, "asks for the key"),
         (AGENT, lambda _: Refuse(400), {}, "refused the first call to the model 'm'"),
-        (AGENT, lambda _: Refuse(422), {}, "gave no reply to what is asked before the first rollout: no"),
+        (AGENT, lambda _: Refuse(422), {}, "refused the first call to the model 'm'"),
         (AGENT, stub("refused"), {"strict_temperature": True}, "strict_temperature"),
     ],
 )
