@@ -17,6 +17,7 @@ from harness.report.summary.why_records import first_parting
 _NEARLY = 0.99
 """Nothing is certain: a higher probability is not given in figures."""
 _SHOWN = 60
+_NONE_APART = "the judge told none of them apart"
 _NO_VERDICTS = "verdicts could not be had"
 
 
@@ -131,7 +132,9 @@ def _why_judged(group: Group, ranking: GroupRanking, winner: Rollout, trouble: s
     verdicts = counted(missing, "verdict is", "verdicts are")
     left = f"; {verdicts} missing: {trouble or _NO_VERDICTS}" if missing else ""
     if row is None or row.p_best is None:
-        return f"{_place(group, winner)}: the judge told none of them apart, so it is the first{left}"
+        same = len({r.trajectory.answer for r in group.rollouts if r.status == "ok"}) == 1
+        told = "all answers are the same, and the judge told no path from another" if same else _NONE_APART
+        return f"{_place(group, winner)}: {told}, so it is the first{left}"
     p_best = f"{row.p_best:.2f}" if row.p_best <= _NEARLY else f"above {_NEARLY}"
     return f"{_place(group, winner)} with probability {p_best} ({calls}{saved}){left}"
 

@@ -33,6 +33,7 @@ from harness.endpoints.client import openai_client
 from harness.endpoints.costs import Ceiling, Priced, agent_tokens
 from harness.formats.queries import make_queries
 from harness.judging.judges import Judge
+from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
 from harness.pipeline.app_checks import check_app, judge_objects, loaded_agent
 from harness.pipeline.engines import open_engine
@@ -48,7 +49,7 @@ from harness.report.text import SELF_TEST
 from harness.rollouts.engine import Engine
 from harness.rollouts.examples import AGENT_MODEL
 from harness.rollouts.loading import LoadedAgent
-from harness.tournament.group import rules_of
+from harness.tournament.group import prepare_entrants, rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.ranker import Ranker
 from harness.transcripts.tokens import counter_for
@@ -151,6 +152,7 @@ def _open_ranker(
 
 _DOUBLE_FROM = 16
 _CONFIDENCE = 0.95
+_ALIKE = "nothing that a judge sees differs, so it is the first"
 _LOG = logging.getLogger("arena-harness")
 
 
@@ -260,11 +262,21 @@ class _Work:
             group = Group(query=query, rollouts=tuple(by_index[i] for i in sorted(by_index)))
             raise _with_group(errors.first_error(caught), group) from None
 
+    def _to_judge(self, ranker: Ranker, group: Group) -> Group:
+        """Return the group; of rollouts that all are the same to the judge, so that no verdict is needed, the first."""
+        if not isinstance(ranker, TournamentRanker) or ranker.rules.judge_when == "tied":
+            return group
+        texts, rubric = prepare_entrants(group, ranker.rules).texts, getattr(self.judging, "rubric", None)
+        seen = {(rubric.shown(text) if isinstance(rubric, Rubric) else text).hash for text in texts.values()}
+        first = tuple(r for r in group.rollouts if r.index == min(texts, default=None))
+        return group.model_copy(update={"rollouts": first}) if len(seen) == 1 else group
+
     async def judged(self, ranker: Ranker, group: Group) -> tuple[GroupRanking | None, str | None]:
         """Return the ranking, None where the judge failed altogether; and why verdicts are missing."""
+        to_judge = self._to_judge(ranker, group)
         try:
             async with models_looked_up(self.models, self.run_env, on_refusal=True):
-                ranking = await rank_alone(ranker, group, self.settings, self.run_env.progress)
+                ranking = await rank_alone(ranker, to_judge, self.settings, self.run_env.progress)
         except Exception as exc:  # a judge of the caller's own may raise anything, and the answers stand
             error = errors.first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
             if isinstance(error, errors.HarnessError) and not isinstance(error, errors.Refused | errors.JudgeFailed):
@@ -274,6 +286,8 @@ class _Work:
             _LOG.warning("best_of: %s", why, exc_info=None if ours else error)
             forget_frames(exc)  # pyright: ignore[reportUnknownArgumentType] - as above
             return None, why
+        if to_judge is not group:
+            return ranking.model_copy(update={"notes": (_ALIKE,)}), None
         return ranking, outside.why_missing(ranking, self.store, self.run_env, self.ceiling)
 
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from typing import Any
 
 import anyio
@@ -36,7 +35,6 @@ from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.transcripts.transcript import Transcript
 
 PATIENCE_S = 60.0
-_LATER = "ask again in a while; a run waits and tries again a few times"
 _OTHER_SERVER = "is it an OpenAI-compatible address, and is --api right?"
 _CAPS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
 
@@ -137,17 +135,17 @@ def failed_call(name: str, exc: BaseException | None, model: str, host: str, *, 
                 return failed_check(name, refusal)
             status = exc.status_code if isinstance(exc, openai.APIStatusError) else None
             finding = f"{host} failed{f' ({status})' if status else ''}: {read_failure(exc).message}"
-            later = status == HTTPStatus.TOO_MANY_REQUESTS or may_succeed_later(status, no_reply=status is None)
-            return Check(name, "fail", finding, _LATER if later else _OTHER_SERVER)
+            later = isinstance(exc, openai.RateLimitError) or may_succeed_later(status, no_reply=status is None)
+            advice = "ask again in a while; a run waits and tries again a few times" if later else _OTHER_SERVER
+            return Check(name, "fail", finding, advice)
         case _:
             return unreadable_reply(name, exc)
 
 
 def late_reply(name: str, after_s: float, last_error: str | None = None) -> Check:
     """Return the failed check for a reply that did not come within `after_s` seconds, and after which error."""
-    if last_error:
-        return Check(name, "fail", f"no reply within {after_s:.0f} s; the last error: {last_error}", _LATER)
-    return Check(name, "fail", f"no reply within {after_s:.0f} s", "is the model still loading? Ask again")
+    why = f"; the last error: {last_error}" if last_error else ""
+    return Check(name, "fail", f"no reply within {after_s:.0f} s{why}", "is the model still loading? Ask again")
 
 
 def unreadable_reply(name: str, exc: BaseException | None) -> Check:

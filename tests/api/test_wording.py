@@ -24,7 +24,7 @@ async def slow(seen: Seen) -> Reaction:
     if seen.is_judge or "hang" in str(seen.items):
         return Hang(1e6)
     await anyio.sleep(1)
-    return Say("an answer")
+    return Say(f"an answer from seed {seen.body['seed']}")
 
 
 def at_endpoint(work: Callable[[str], Awaitable[Any]]) -> Any:

@@ -45,9 +45,5 @@ def test_seconds_are_rounded_and_long_messages_cut():
     assert late_reply("reply", 59.6) == Check(
         "reply", "fail", "no reply within 60 s", "is the model still loading? Ask again"
     )
-    late = late_reply("reply", 5.0, "HTTP 429: slow down")
-    assert (late.found, late.do and late.do[:9]) == (
-        "no reply within 5 s; the last error: HTTP 429: slow down",
-        "ask again",
-    )
+    assert late_reply("reply", 5.0, "HTTP 429").found == "no reply within 5 s; the last error: HTTP 429"
     assert len(unreadable_reply("reply", ValueError("x" * 999)).found) < 300

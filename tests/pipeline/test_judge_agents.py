@@ -6,9 +6,11 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from agents import Agent, CodeInterpreterTool, ModelBehaviorError, RunContextWrapper, SQLiteSession, function_tool
 
@@ -78,6 +80,20 @@ async def test_a_fact_beyond_the_budget_decides_for_the_agent_always_and_for_a_p
             found += verdict.winner == ("A" if number % 2 else "B")
             plain += mark in make_pair_prompt(WRITING, TASK, *pair).user
     assert (found, plain) == (pairs, 0)
+
+
+async def test_verdicts_asked_for_at_once_look_each_into_its_own_sides():
+    sides = [(shown("the mark"), shown(f"none {n}")) for n in range(4)]
+    pairs, found = [pair[:: 1 if n % 2 else -1] for n, pair in enumerate(sides)], dict[int, str]()
+
+    async def ask(number: int) -> None:
+        verdict = await judge(TASK, *pairs[number])
+        found[number] = verdict.winner if isinstance(verdict, Judged) else verdict.failure.message
+
+    async with seated(judging(looks_for("mark"))) as judge, anyio.create_task_group() as tasks:
+        for number in range(len(pairs)):
+            tasks.start_soon(ask, number)
+    assert found == {0: "B", 1: "A", 2: "B", 3: "A"}
 
 
 async def test_what_the_agent_did_stands_behind_its_verdict_whole_and_in_short():
@@ -262,6 +278,16 @@ def test_nothing_of_it_is_imported_before_an_agent_judges():
     assert {name for name, text in files.items() if re.search(modules, text, re.MULTILINE)} == {"judge_agents.py"}
 
 
+def numbered() -> Any:
+    """Return an app's function each of whose answers is another."""
+    numbers = count()
+
+    async def answer(query: str) -> str:
+        return f"{query} Answer {next(numbers)}."
+
+    return answer
+
+
 async def test_groups_are_ranked_and_runs_compared_by_an_agent_that_is_an_object(tmp_path: Path):
     model = ScriptedModel(lambda _, outputs: text_of(8, 5) if outputs else [("task", {})])
     agent = Agent[Any](name="checker", instructions="Check.", model=model)
@@ -277,7 +303,7 @@ async def test_groups_are_ranked_and_runs_compared_by_an_agent_that_is_an_object
     both = [run.path.name, rolled_out.sides[1].run]
     again = await harness.compare(*both, judge_agent=agent, allow_offline=True, pairs=1, runs_dir=runs_dir)
     assert (again.comparison, model.calls) == (rolled_out.comparison, calls)
-    assert (await harness.best_of("search", "Why?", 2, judge_agent=agent, offline=True)).judged
+    assert (await harness.best_of(numbered(), "Why?", 2, judge_agent=agent)).judged
 
 
 @function_tool
@@ -310,7 +336,7 @@ async def test_an_app_agent_judges_in_every_door_with_its_context_and_no_verdict
     run = await harness.run("search", "Why?", n=3, offline=True, runs_dir=runs, judge_agent=judge)
     again = await harness.rescore(run, judge_agent=[judge], rubric="task")
     assert [each.head.judge["label"] for each in again.rankings]
-    assert (await harness.best_of("search", "Why?", 3, offline=True, judge_agent=judge)).judged
+    assert (await harness.best_of(numbered(), "Why?", 3, judge_agent=judge)).judged
     assert (await harness.check_judge(judge_agent=judge))["judged"] == 40
     checks = await harness.check_setup("search", offline=True, judge_agent=judge)
     assert [check.found for check in checks if check.name == "judge"] == ["checker, on models of its own"]
