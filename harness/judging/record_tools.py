@@ -5,10 +5,12 @@ server; none has an argument that could name anything outside of the sides. What
 """
 
 import base64
+import copy
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial, wraps
 from typing import Any
 
 from agents import AgentOutputSchemaBase, FunctionTool, ModelBehaviorError, function_tool
@@ -127,8 +129,16 @@ class RecordTools:
 
     def as_tools(self) -> list[FunctionTool]:
         """Return them as the SDK's."""
-        whole: Sequence[Callable[..., str]] = (self.read_step, self.search_path, self.list_files)
-        return [function_tool(each) for each in (*whole, self.read_file, self.diff, self.task)]
+        return [self._bound(tool) for tool in _sdk_tools()]
+
+    def _bound(self, tool: FunctionTool) -> FunctionTool:
+        async def invoke(context: Any, arguments: str) -> Any:
+            _AT_HAND.set(self)  # in the task of the call alone
+            return await tool.on_invoke_tool(context, arguments)
+
+        bound = copy.copy(tool)
+        bound.on_invoke_tool = invoke
+        return bound
 
     def _no_side(self, side: str) -> str:
         return f"There is no side {side!r}: there are {', '.join(self.sides)}."
@@ -149,6 +159,21 @@ class RecordTools:
         if file.binary:
             return "", f"{path} is no text: {file.size:,} bytes, which begin {base64.b64decode(text)[:32].hex(' ')}."
         return legible(text), ""
+
+
+_AT_HAND = ContextVar[RecordTools]("record_tools_of_the_call")
+
+
+@cache
+def _sdk_tools() -> Sequence[FunctionTool]:
+    """Return the SDK's tools, made once, since their schemas take milliseconds: they ask the tools at hand."""
+
+    def asking(method: Callable[..., str]) -> Callable[..., str]:
+        return wraps(method)(lambda *given: getattr(_AT_HAND.get(), method.__name__)(*given))  # noqa: PLW0108 - by call
+
+    of = RecordTools({}, Task("", ""), str)
+    whole: Sequence[Callable[..., str]] = (of.read_step, of.search_path, of.list_files, of.read_file, of.diff, of.task)
+    return [function_tool(asking(method)) for method in whole]
 
 
 def _names(file: ChangedFile) -> tuple[str, ...]:

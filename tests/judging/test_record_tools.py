@@ -79,7 +79,7 @@ def test_a_record_names_no_file_outside_of_its_workspace(path: str):
 def test_the_tools_import_nothing_that_opens_a_file_or_a_socket_and_call_no_opener():
     tree = ast.parse(inspect.getsource(record_tools))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert imported == {"base64", "difflib"}
+    assert imported == {"base64", "copy", "difflib"}
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     assert not called & {"open", "exec", "eval", "compile", "__import__"}
 
