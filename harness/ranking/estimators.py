@@ -4,7 +4,7 @@ To add an estimator: write a function from `Evidence` to `Estimate`, name it in 
 and enter it in `ESTIMATORS`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -155,18 +155,32 @@ def _by_wins(evidence: Evidence) -> Estimate:
     return Estimate({entrant: float(share) for entrant, share in shares.items()}, shares, lambda: shares)
 
 
+def _equals(matches: Sequence[Match]) -> Mapping[int, Collection[int]]:
+    """Return for each entrant who had its text: the key of a verdict stands for one text on either side."""
+    equals, stood = dict[int, set[int]](), dict[tuple[str, bool], int]()
+    for m in matches:
+        for key, first in zip(m.verdicts, m.shown_first, strict=False):  # of scores from elsewhere there are no keys
+            for entrant in (m.a, m.b):
+                other = stood.setdefault((key, entrant == first), entrant)
+                joined = equals.get(entrant, {entrant}) | equals.get(other, {other})
+                equals |= dict.fromkeys(joined, joined)
+    return equals
+
+
 def _by_fit(evidence: Evidence, fit: Fit, least_apart: int = 0) -> Estimate:
     """Return the modes as scores, to 9 places, so that ties are ties.
 
     Those are equal, too, that lie closer than `least_apart` billionths of a score point: sums over a pool differ by
-    less with the order of its groups.
+    less with the order of its groups. Entrants of equal texts get their mean.
     """
     level, before = dict[int, int](), -BILLION * BILLION
-    for score in sorted(fit.billionths):
+    found = {s.entrant: score for s, score in zip(evidence.standings, fit.billionths, strict=True)}
+    found |= {e: sum([found[x] for x in equals]) // len(equals) for e, equals in _equals(evidence.matches).items()}
+    for score in sorted(found.values()):
         if score - before >= least_apart:
             before = score
         level[score] = before
-    keys = {s.entrant: level[score] for s, score in zip(evidence.standings, fit.billionths, strict=True)}
+    keys = {entrant: level[score] for entrant, score in found.items()}
     scores = {entrant: score / BILLION for entrant, score in keys.items()}
     return Estimate(scores, keys, lambda: {e: Fraction(score, BILLION) for e, score in keys.items()}, fit)
 

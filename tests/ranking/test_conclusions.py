@@ -57,6 +57,21 @@ def ranks(found: Conclusion) -> list[float | None]:
     return [found.ranked[i].rank for i in sorted(found.ranked)]
 
 
+@pytest.mark.parametrize("estimator", [*FITTED, "pooled"])
+def test_rollouts_of_one_text_share_a_place_whatever_befell_them(estimator: Any):
+    met = [
+        (a_match(0, 1, (7.0, 5.0), (5.0, 8.0)), ("known", "back")),
+        (a_match(2, 1, (7.0, 5.0), (5.0, 6.0)), ("known", "other")),  # the key says that 2 has the text of 0
+        (a_match(3, 1, (6.0, 5.0), (5.0, 6.0)), ("x", "y")),
+        (a_match(4, 3, (6.0, 5.0), (6.0, 5.0)), ("same", "same")),
+        (a_match(4, 0, (5.0, 8.0), (8.0, 5.0)), ("v", "w")),
+    ]
+    matches = [match.model_copy(update={"verdicts": keys}) for match, keys in met]
+    found = concluded(5, *matches, rule=Rule(estimator, "score"))
+    assert ranks(found) == [0.5, 4, 0.5, 2.5, 2.5]
+    assert all(found.ranked[a].reward == found.ranked[b].reward == found.ranked[a].score for a, b in ((0, 2), (3, 4)))
+
+
 CHAIN = (a_match(0, 1, (7.0, 5.0), (5.0, 7.0)), a_match(1, 2, (8.0, 5.0), (5.5, 8.0)))
 
 
