@@ -26,7 +26,7 @@ from harness.judging.verdict_cache import CachedListJudge, ListJury, ListLedger,
 from harness.ranking.judge_stats.agreement import agreement
 from harness.ranking.rewards import place
 from harness.ranking.topology import exact
-from harness.tournament.group import Entrants, Rules, cuts, failed_last, jurors_missing, prepare_entrants
+from harness.tournament.group import Rules, cuts, failed_last, jurors_missing, prepare_entrants
 from harness.tournament.pairwise import EarlyVerdicts
 from harness.transcripts.transcript import Transcript
 
@@ -72,7 +72,11 @@ async def score_list(
         if not {t.hash for t in chunk}.issubset(verdict.transcripts):  # somebody kept it
             raise ArchiveDamaged(f"verdict {verdict.key}: it scores other transcripts than its key stands for")
     failed = tuple(sorted({v.key for verdicts in by_list for v in verdicts if isinstance(v, Unscored)}))
-    scores = {lists[0].judge: on_one_scale([_scores(v) for v in lists], shared.hash) for lists in complete}
+    of_lists = {
+        lists[0].judge: [{t: exact(s) for t, s in zip(v.transcripts, v.scores, strict=True)} for v in lists]
+        for lists in complete
+    }
+    scores = {juror: on_one_scale(lists, shared.hash) for juror, lists in of_lists.items()}
     return JuryScores(
         scores={t.hash: average([of[t.hash] for of in scores.values()], jury.averaging) for t in transcripts if scores},
         explanations=_explanations(complete),
@@ -131,10 +135,6 @@ def scale_notes(jury_scores: JuryScores) -> tuple[str, ...]:
     if outside := sum(not 0 <= score <= 1 for score in jury_scores.scores.values()):
         notes.append(f"{outside} shifted scores lay outside of 0 to 1 and are shown clipped; the ranks are from before")
     return tuple(notes)
-
-
-def _scores(verdict: Scored) -> dict[str, Fraction]:
-    return {t: exact(score) for t, score in zip(verdict.transcripts, verdict.scores, strict=True)}
 
 
 def _explanations(complete: Sequence[Sequence[Scored]]) -> dict[str, str]:
@@ -221,10 +221,14 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
     shared = texts[(lineup.anchor or lineup.ok[0]).index]
     scores = await score_list(ListTask(entrants.task), list(texts.values()), shared, jury, ledger, rng, budget)
     last = failed_last(lineup.rollouts, rules) if scores.scores else []
+    hashes = {index: text.hash for index, text in texts.items()}
+    by_index = {index: scores.scores[hash_] for index, hash_ in hashes.items() if hash_ in scores.scores}
+    shown = {index: Fraction(clipped(score)) for index, score in by_index.items()}
+    places = place(by_index, last, values=shown if rules.reward == "score" else None)
     alone: tuple[str, ...] = ()
     if len(texts) == 1:
         alone = ("a single rollout carries no signal: it was scored once, on an absolute scale",)
-    elif len({text.hash for text in texts.values()}) == 1:
+    elif len({*hashes.values()}) == 1:
         alone = (f"all {len(texts)} trajectories are the same: scored once, on an absolute scale",)
     return GroupRanking(
         query=group.query.id,
@@ -232,7 +236,16 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
         estimator=ESTIMATOR,
         status="incomplete" if scores.failed else "complete",
         signal="none" if len(set(scores.scores.values())) < 2 and not last else "ok",
-        rollouts=_ranked(group, entrants, scores, last, rules),
+        rollouts=tuple(
+            Ranked(
+                index=r.index,
+                score=float(shown[r.index]) if r.index in shown else None,
+                verified=r.verified,
+                explanation=scores.explanations.get(hashes.get(r.index, "")),
+                **(places[r.index]._asdict() if r.index in places else {}),
+            )
+            for r in group.rollouts
+        ),
         reward_from=rules.reward,
         failed_verdicts=scores.failed,
         judged=ledger.judged,
@@ -243,24 +256,4 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
         verdicts=scores.used,
         absent_verdicts=scores.absent,
         agreement=scores.agreement,
-    )
-
-
-def _ranked(
-    group: Group, entrants: Entrants, scores: JuryScores, last: Sequence[int], rules: Rules
-) -> tuple[Ranked, ...]:
-    """Return every rollout's place; without scores nobody has one."""
-    hashes = {index: text.hash for index, text in entrants.texts.items()}
-    by_index = {index: scores.scores[hash_] for index, hash_ in hashes.items() if hash_ in scores.scores}
-    shown = {index: Fraction(clipped(score)) for index, score in by_index.items()}
-    places = place(by_index, last, values=shown if rules.reward == "score" else None)
-    return tuple(
-        Ranked(
-            index=r.index,
-            score=float(shown[r.index]) if r.index in shown else None,
-            verified=r.verified,
-            explanation=scores.explanations.get(hashes.get(r.index, "")),
-            **(places[r.index]._asdict() if r.index in places else {}),
-        )
-        for r in group.rollouts
     )

@@ -209,9 +209,15 @@ def preference_records(
     rules: ExportRules,
     losses: candidates.Losses,
 ) -> Iterator[TrainingLine]:
-    """Yield a line for each pair whose prompts and tools are the same; else for each turn at which the two part."""
+    """Yield a line for each pair of one prompt, else for each turn at which it parts; of steps, for each sure pair."""
     if rules.pairs in PAIRS_OF_STEPS:
-        yield from _sibling_records(group, choices, rules, losses)
+        turns = {(c.index, turn.call): TurnSequence((turn,)) for c in choices for s in c.sequences for turn in s.turns}
+        for steps in candidates.sibling_pairs(group, rules, losses):
+            better, worse = turns.get(steps.better), turns.get(steps.worse)
+            if better is None or worse is None:
+                losses.add("pair", "a rollout of it is left out")
+            elif line := _preference_line((better, worse), (steps.better[0], steps.worse[0]), rules, losses):
+                yield line
         return
     for pair in candidates.preference_pairs(group, choices, rules, losses):
         compared, aside = _compared(pair, rules)
@@ -219,22 +225,6 @@ def preference_records(
             if line := _preference_line(sides, (pair[0].index, pair[1].index), rules, losses, aside):
                 yield line
                 aside = ()
-
-
-def _sibling_records(
-    group: candidates.RankedGroup,
-    choices: Sequence[candidates.Candidate],
-    rules: ExportRules,
-    losses: candidates.Losses,
-) -> Iterator[TrainingLine]:
-    """Yield a line for each two steps after one prompt of which one surely enough led to more."""
-    turns = {(c.index, turn.call): TurnSequence((turn,)) for c in choices for s in c.sequences for turn in s.turns}
-    for pair in candidates.sibling_pairs(group, rules, losses):
-        better, worse = turns.get(pair.better), turns.get(pair.worse)
-        if better is None or worse is None:
-            losses.add("pair", "a rollout of it is left out")
-        elif line := _preference_line((better, worse), (pair.better[0], pair.worse[0]), rules, losses):
-            yield line
 
 
 def _preference_line(
