@@ -282,7 +282,7 @@ def _unreachable(exc: openai.APIConnectionError, host: str, *, judge: bool, name
 
 
 def read_failure(exc: BaseException) -> Failure:
-    """Return the failure record for an error of the openai client."""
+    """Return the failure record for an error of the openai client, or of the connection."""
     kind: FailureKind = "api"
     if is_quota(exc):
         kind = "quota"
@@ -290,7 +290,7 @@ def read_failure(exc: BaseException) -> Failure:
         kind = "context_length"
     elif isinstance(exc, openai.APIError) and _is_about_content(exc):
         kind = "content_filter"
-    elif isinstance(exc, openai.APIConnectionError) and not isinstance(exc, NoReply):
+    elif isinstance(exc, openai.APIConnectionError | httpx2.RequestError) and not isinstance(exc, NoReply):
         kind = "network"
     return Failure(kind=kind, type=type(exc).__name__, message=_message(exc))
 

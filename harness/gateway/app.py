@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import httpx2
-import openai
 from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,7 +15,7 @@ from starlette.routing import Route
 from harness.core.errors import HarnessError, UsageError, quoted
 from harness.core.records import to_json
 from harness.core.settings import Api
-from harness.gateway.calls import PassedCall, StreamAnswer, UpstreamServer
+from harness.gateway.calls import OF_UPSTREAM, PassedCall, StreamAnswer, UpstreamServer
 from harness.gateway.recorded import Json
 from harness.gateway.rollouts import RolloutKeeper
 from harness.gateway.sessions import Declined, Sessions, read_closing
@@ -67,7 +65,7 @@ class Gateway:
         try:
             response = await self.server.client.open_page("/models")
             return self.server.answer(response, await response.aread())
-        except (httpx2.RequestError, openai.OpenAIError) as exc:
+        except OF_UPSTREAM as exc:
             raise self.server.declined(exc) from None
 
     async def set_policy(self, request: Request) -> Response:

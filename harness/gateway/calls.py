@@ -39,6 +39,8 @@ _HEADERS = {"content-type", "x-request-id", "retry-after", "retry-after-ms", "x-
 _IDS = {"return_token_ids", "return_output_ids_in_sglext"}
 _DATA = b"data:"
 _DONE = b"[DONE]"
+OF_UPSTREAM = (openai.OpenAIError, httpx2.RequestError, Refused)
+"""The errors of a call to which the upstream gave no reply, or one without the tokens required."""
 _UNREADABLE = (TypeError, ValueError, RuntimeError, LookupError, AttributeError, AssertionError, AgentsException)
 """What the SDK and the openai client raise over what they did not foresee in a reply."""
 
@@ -108,7 +110,7 @@ class PassedCall:
         except openai.APIStatusError as exc:
             self._record.error = exc
             return self._server.answer(exc.response, exc.response.content)
-        except (openai.OpenAIError, httpx2.RequestError, Refused) as exc:
+        except OF_UPSTREAM as exc:
             self._record.error = exc
             raise self._server.declined(exc) from None
 
@@ -235,7 +237,7 @@ class PassedCall:
                 told = b"data: " + json.dumps(self._server.declined(exc).body()).encode() + b"\n\n"
         else:
             self._session.gaps["a stream that broke off before its end"] = None
-            self._record.error = ConnectionError("the stream broke off before its end")
+            self._record.error = httpx2.RemoteProtocolError("the stream broke off before its end", request=request)
         self.end()
         return told
 

@@ -9,7 +9,9 @@ from harness.archive.store import RunStore, Store
 from harness.core.records import GATEWAY, Failure, Query, Rollout, Sampling, Trajectory
 from harness.endpoints.refused_settings import seed_in
 from harness.endpoints.reply_body import as_object
+from harness.endpoints.retries import read_failure
 from harness.formats.queries import items_text, query_from
+from harness.gateway.calls import OF_UPSTREAM
 from harness.gateway.sessions import Closing, Session
 from harness.rollouts.approval_gate import ToolHooks
 from harness.rollouts.model_calls import PackedCalls, Pricing, total_calls
@@ -97,7 +99,9 @@ class RolloutKeeper:
 
 
 def _failure(session: Session, closing: Closing | None) -> Failure | None:
-    turn = sum(call.response is not None for call in session.calls)
+    turn, error = sum(call.response is not None for call in session.calls), session.calls[-1].error
+    if isinstance(error, OF_UPSTREAM) and (closing is None or closing.answer in (None, "")):
+        return read_failure(error).model_copy(update={"turn": turn})
     if closing is None:
         message = "the gateway was ended before the session was closed with an answer"
         return Failure(kind="cancelled", type="NotClosed", message=message, turn=turn)

@@ -2,11 +2,13 @@
 
 import json
 import threading
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 
 from harness.archive.reader import RunReader
@@ -25,7 +27,7 @@ from harness.pipeline.validation import validate_folder
 from harness.rollouts.loading import load_agent
 from tests.builders import AT
 from tests.cli.conftest import judge
-from tests.fake_endpoint import FakeEndpoint, Hang, Say, Seen, Torn, _events, chat_reply
+from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Reaction, Refuse, Say, Seen, Torn, _events, chat_reply
 from tests.gateway.serving import CHAT, Served, gateway, rollouts_in
 from tests.token_server import TokenServer, ids, rendered, reply_text
 
@@ -167,6 +169,34 @@ def test_how_a_session_ended_is_kept_with_its_cause(say: Say, answer: Any, failu
     assert (kept.failure and (kept.failure.kind, kept.failure.type)) == failure
     assert kept.trajectory.answer_type == ("json" if isinstance(answer, dict) else "text")
     assert kept.raw_calls
+
+
+@pytest.mark.parametrize(
+    ("says", "closing", "failure"),
+    [
+        ([Refuse(500, "the GPU is on fire")], None, ("api", "the GPU is on fire")),
+        ([Say("Yes."), Refuse(500, "the GPU is on fire")], "", ("api", "the GPU is on fire")),
+        ([Refuse(500, "the GPU is on fire")], "not closed", ("api", "the GPU is on fire")),
+        ([Refuse(400, "too long", "context_length_exceeded")], None, ("context_length", "too long")),
+        ([Cut()], None, ("network", "Connection error.")),
+        ([Torn(Say("It scatters blue light."))], None, ("network", "the stream broke off before its end")),
+        ([Refuse(500), Say("Yes.")], "Yes.", None),
+        ([Refuse(500), Say("Yes.")], None, ("output", "the session was closed without an answer")),
+        ([Refuse(500)], "I do not know.", None),
+    ],
+)
+def test_a_session_that_an_upstream_ended_fails_for_the_upstreams_reason(
+    says: list[Reaction], closing: str | None, failure: tuple[str, str] | None, tmp_path: Path
+):
+    endpoint = FakeEndpoint(lambda _: says[len(endpoint.requests) - 1])
+    with endpoint.serving(), gateway(endpoint.base_url, tmp_path, tokens="off") as served:
+        for said in says:
+            with suppress(httpx2.RemoteProtocolError):
+                served.chat("s", stream=isinstance(said, Torn))
+        if closing != "not closed":
+            assert served.close("s", closing).status_code == 200
+    (kept,) = rollouts_in(served.folder)
+    assert (kept.failure and (kept.failure.kind, kept.failure.message)) == failure
 
 
 @pytest.mark.parametrize(
