@@ -101,7 +101,8 @@ class Gateway:
         path = str(request.path_params["path"])
         if (api := _APIS.get(path)) is None:
             served = " and ".join(f"/v1/{name}" for name in _APIS)
-            raise Declined(404, "not_served", f"the gateway serves POST {served}, not {quoted(f'/v1/{path}')}")
+            message = f"the gateway serves GET /v1/models, and POST {served}, not {quoted(f'/v1/{path}')}"
+            raise Declined(404, "not_served", message)
         raw = await _body(request)
         body = _object(raw)
         session = self.sessions.begin_call(str(request.path_params["session"]), self.server.clock())
@@ -160,8 +161,9 @@ def _declined(_: Request, exc: Declined) -> Response:
 
 
 def _no_such_page(request: Request, exc: HTTPException) -> Response:
-    served = "POST /s/SESSION/v1/chat/completions, POST /s/SESSION/v1/responses, POST /s/SESSION/close, POST /policy"
-    message = f"{request.method} {quoted(request.url.path)} is not served: the gateway has {served}"
+    ways = *(f"POST /s/SESSION/v1/{name}" for name in _APIS), "GET /s/SESSION/v1/models", "POST /s/SESSION/close"
+    served = f"{request.method} {quoted(request.url.path)} is not served"
+    message = f"{served}: the gateway has {', '.join(ways)}, POST /policy"
     return JSONResponse(Declined(exc.status_code, "not_served", message).body(), exc.status_code)
 
 
