@@ -11,7 +11,17 @@ import click
 from harness.archive.reader import RunReader
 from harness.archive.run_info import Archived, a_kind, find_archived, find_run, list_comparisons, list_runs
 from harness.cli.output import Caller, say
-from harness.core.errors import ArchiveDamaged, UsageError, call, counted, did_you_mean, on_a_line, option, quoted
+from harness.core.errors import (
+    ArchiveDamaged,
+    UsageError,
+    call,
+    command,
+    counted,
+    did_you_mean,
+    on_a_line,
+    option,
+    quoted,
+)
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
 
@@ -109,3 +119,13 @@ def find_query(reader: RunReader, query_id: str | None) -> Query:
         hint = did_you_mean(str(query_id), ids) or f"; there are: {some_ids}"
         raise UsageError(f"no query {quoted(query_id)} in run {reader.info.id}{hint}")
     return query
+
+
+def say_next_unranked(reader: RunReader, *, listed: bool = False) -> None:
+    """Print what to type next of a run that has no ranking; `listed`: its rollouts were just shown."""
+    run, info, rollouts = shlex.quote(reader.typed_name), reader.info, reader.index.rollouts.values()
+    lines = [f"resume {run}"] if info.judge else [f"rescore {run} --judge-model MODEL"]
+    if not info.judge and all(place.status == "failed" for group in rollouts for place in group.values()):
+        say("no rollout ended well: there is nothing to judge")
+        lines = ([] if listed else [f"show {run}"]) + ([f"gateway {run} --upstream URL"] if info.endpoint else [])
+    say("\n" + "\n".join(f"next: {command(line)}" for line in lines))

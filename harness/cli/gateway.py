@@ -1,7 +1,6 @@
 """The gateway's command."""
 
 import asyncio
-import shlex
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -9,10 +8,12 @@ from typing import Any
 
 import anyio
 
+from harness.archive.reader import RunReader
 from harness.archive.run_info import find_run
+from harness.cli.archived_run import say_next_unranked
 from harness.cli.output import Caller, say
 from harness.cli.progress_bars import stdout_for_results, until_stopped
-from harness.core.errors import Interrupted, UsageError, calling, command, counted, option
+from harness.core.errors import Interrupted, UsageError, calling, counted, option
 from harness.core.progress import Silent
 from harness.core.settings_sources import load, merge_sources
 from harness.pipeline.run_environment import RunEnvironment
@@ -67,8 +68,8 @@ def serve_sessions(
         return
     unanswered = f", and {counted(open_, 'session')} without an answer" if open_ else ""
     say(f"{counted(answered, 'rollout')}{unanswered}: {kept}")
-    if answered:
-        say(f"\nnext: {command(f'rescore {shlex.quote(str(kept))} --judge-model MODEL')}")
+    with RunReader(kept) as reader:
+        say_next_unranked(reader)
 
 
 class _Notes(Silent):

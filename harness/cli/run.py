@@ -48,14 +48,17 @@ from harness.rollouts.loading import LoadedAgent, load_agent, names_of_agents
 
 
 def _say_next(
-    reader: RunReader, ranking: RankingFile, left: Remaining, best: tuple[str, int] | None, goes_on: str | None
+    reader: RunReader, ranking: RankingFile, left: Remaining, summary: RankingSummary, goes_on: str | None
 ) -> None:
     """Print what to type next, `goes_on` where work is missing. After a self-test: what was typed, with a key."""
-    run, typed = shlex.quote(reader.typed_name), sys.argv[1:]
+    run, typed, best = shlex.quote(reader.typed_name), sys.argv[1:], summary.best
+    if all_failed := 0 < summary.agents.runs == summary.agents.failed.total():  # whose first failure is to be seen
+        best = next((q, min(made)) for q in ranking.queries if (made := reader.index.rollouts.get(q)))
     of_query = f" --query {shlex.quote(best[0])}" if best and left.queries > 1 else ""
+    how = "--topology arena" if _judges_later(ranking) else "--judge-model MODEL"
     lines = [
         command(f"show {run}" + (f" --rollout {best[1]}{of_query}" if best else "")),
-        command(f"rescore {run} {'--topology arena' if _judges_later(ranking) else '--judge-model MODEL'}"),
+        *([] if all_failed else [command(f"rescore {run} {how}")]),
     ]
     if reader.info.branches and not _judges_later(ranking):
         *_, query = reader.info.branches
@@ -66,6 +69,8 @@ def _say_next(
         lines.append(command(goes_on))
     elif left.failed and reader.info.judge:  # what was imported nobody can run
         lines.append(command(f"resume {run} --retry-failed"))
+    elif all_failed and reader.info.endpoint:
+        lines.append(command(f"gateway {run} --upstream URL"))
     if reader.info.agent_offline and typed[:1] == ["run"]:
         typed_again = command(shlex.join(_without_password(word) for word in typed if word != "--offline"))
         lines = [
@@ -145,7 +150,7 @@ def deliver(
                 for line in change_lines(change, name_queries=left.queries > 1) if change else ():
                     stdout().print(line)
                 goes_on = _what_goes_on(reader, result, why_never) if left.missing else None
-                _say_next(reader, ranking, left, summary.best, goes_on)
+                _say_next(reader, ranking, left, summary, goes_on)
             if why_never:
                 say(f"{why_never}; {call('rescore', result.path, judge_batch=False)} asks at once", err=True)
             code = _end(reader, result, ranking, summary, max_failures, rescored=rescored)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from itertools import islice
 from typing import Any
 
 from harness.archive.batch_log import with_provider
@@ -10,21 +11,33 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_info import find_archived
 from harness.archive.typed_records import RankingHead
-from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs, runs_folder
+from harness.cli.archived_run import (
+    find_query,
+    open_archived,
+    refuse_parts_of_runs,
+    runs_folder,
+    say_next_unranked,
+)
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.look_options import ShownPart
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, call, counted
+from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
 from harness.judging.transcript_form import recorded_form
+from harness.report.json import run_json
 from harness.report.summary.pair_table import pair_table
-from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
+from harness.report.summary.ranking import RankingSummary, group_of, is_offline, ranked_groups, summarize
 from harness.report.summary.rankings import design_of, ranking_line
 from harness.report.summary.rollouts import provisional_words
 from harness.report.terminal.details import match_lines, matches_table, pair_table_lines, path_lines
 from harness.report.terminal.runs import rankings_table, rounds_lines
-from harness.report.terminal.show import QueryTable, overview, parts_line
+from harness.report.terminal.show import QueryTable, failure_lines, group_table, overview, parts_line
+from harness.report.terminal.table import visible_text
 from harness.transcripts.tokens import ESTIMATE, can_count_by
+
+_UNRANKED = 20
+"""Queries whose rollouts are listed without a ranking; --json has all."""
 
 
 def show(
@@ -71,6 +84,8 @@ def show(
     elif part.matches or part.matrix or part.match is not None:
         whole, asked = reader.ranking(ranking), find_query(reader, query)
         (_show_matrix if part.matrix else _show_matches)(reader, _only(reader, whole, asked), asked, part, caller)
+    elif not (ranking or any(tables.values()) or reader.newest_head()) and any(reader.index.rollouts.values()):
+        _show_unranked(reader, query, caller)
     else:
         whole = reader.ranking(ranking)
         shown = whole if query is None else _only(reader, whole, find_query(reader, query))
@@ -78,6 +93,25 @@ def show(
         table = QueryTable(sort or "number", list_all, fields) if any(tables.values()) else None
         has_page = (reader.folder / "report.html").is_file()
         print_run(reader, shown, replace(caller, report=has_page), table=table)
+
+
+def _show_unranked(reader: RunReader, asked: str | None, caller: Caller) -> None:
+    """Print the rollouts of a run that has no ranking, and what to type next."""
+    info, queries = reader.info, [find_query(reader, asked)] if asked else list(reader.queries())
+    head = RankingHead(id="", created_at=info.created_at, settings=info.settings, judge={}, rubric=info.rubric)
+    estimator = str(info.settings.get("estimator"))
+    nowhere = partial(GroupRanking, topology="none", estimator=estimator, status="incomplete", signal="none")
+    unranked = RankingFile(head, [nowhere(query=query.id) for query in queries], finished=False)
+    if caller.as_json:
+        print_json(run_json(reader, unranked) | {"ranking": None})
+        return
+    for group, ranked in islice(ranked_groups(reader, unranked), _UNRANKED):
+        reasons = map(visible_text, failure_lines(group, ranked, reader))
+        print_lines(lambda width, g=group, below=reasons: (*group_table(g, None, width), *below, visible_text("")))
+    if (more := len(queries) - _UNRANKED) > 0:
+        say(f"{counted(more, 'more query', 'more queries')}: --query ID shows one, --json all")
+    say(f"run: {reader.folder}, not ranked yet")
+    say_next_unranked(reader, listed=True)
 
 
 def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], part: ShownPart) -> None:
@@ -208,8 +242,6 @@ def print_run(
     the caller says what goes on, the caller's `report` whether the run's page is there, or is being written.
     """
     if caller.as_json:
-        from harness.report.json import run_json
-
         print_json(run_json(reader, ranking) | dict(more or {}), indent=indent)
         return
     console = stdout()

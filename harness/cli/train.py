@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import ASIDE, find_archived, find_run
-from harness.cli.archived_run import runs_folder, say_unread_rankings
+from harness.cli.archived_run import runs_folder, say_next_unranked, say_unread_rankings
 from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages, shown_progress
 from harness.core.errors import ExitCode, NothingRankable, UsageError, call, command, counted, did_you_mean, quoted
@@ -130,7 +130,8 @@ def import_made(
             return
     if single := sum(count < 2 for count in counts.values()):
         say(f"note: {single} of them with a single rollout, which carries no signal", err=True)
-    say(f"\nnext: {command(f'rescore {shlex.quote(str(folder))} --judge-model MODEL')}")
+    with RunReader(folder) as reader:
+        say_next_unranked(reader)
 
 
 def merge_archived(caller: Caller, runs: tuple[str, ...], output: str | None) -> None:

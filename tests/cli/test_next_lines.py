@@ -53,6 +53,11 @@ def agent_fails(desk: Desk) -> tuple[str, ...]:
     return tuple(RUN)
 
 
+def all_fail(desk: Desk) -> tuple[str, ...]:
+    desk.endpoint.agent = lambda _: Say("cut", finish="length")
+    return tuple(RUN)
+
+
 def server_fails(desk: Desk) -> tuple[str, ...]:
     desk.endpoint.agent = only("How", Refuse(400, "no"))
     return tuple(RUN)
@@ -71,6 +76,7 @@ STORIES: dict[str, Callable[[Desk], tuple[str, ...]]] = {
     "never-by-batch": never_by_batch,
     "judge-mumbles": judge_mumbles,
     "agent-fails": agent_fails,
+    "all-fail": all_fail,
     "server-fails": server_fails,
     "rescore": rescored,
 }
@@ -89,6 +95,9 @@ def test_each_next_line_that_resumes_or_judges_changes_the_archive(desk: Desk, s
     work = [words for words in typed if words[0] in {"resume", "rescore"}]
     assert work, said.out_text + said.err_text
     assert all("--max-cost" in words for words in work if story.startswith("max-cost")), lines
+    if story == "all-fail":  # there is nothing to judge, but a failure to look at
+        assert [words[0] for words in typed] == ["show", "resume"]
+        assert "cut at the token limit" in desk(*typed[0]).out_text
     if story == "server-fails":  # while the server refuses the first call, nothing is begun
         desk.endpoint.agent = by_model
     (run,) = desk.folders()

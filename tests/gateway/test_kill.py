@@ -43,6 +43,7 @@ def test_a_killed_gateway_keeps_what_was_closed_and_goes_on(nursery: Nursery, tm
         ended = nursery.wait(second)
     assert ended.code == 0, ended.err
     assert "0 rollouts, and 1 session without an answer" in ended.out
+    assert f"harness rescore {folder.name} --judge-model MODEL" in ended.out
     assert ended.err.startswith(f"run runs/{folder.name}\n"), "whoever looks into the run meanwhile needs its name"
     statuses = {r.origin_id: (r.index, r.status) for r in rollouts_in(folder)}
     assert statuses == {"closed": (kept["index"], "ok"), "open": (1, "failed")}

@@ -101,7 +101,7 @@ def test_sessions_of_one_query_are_ranked_and_exported_to_the_token(
         with gateway(endpoint.base_url, Path("runs")) as served:
             for number in range(4):
                 solve(served, f"s{number}")
-            served.chat("never-closed")
+            served.chat("left-open")
         environ = {"OPENAI_API_KEY": "k"}
 
         def command(line: str) -> str:
@@ -197,6 +197,33 @@ def test_a_session_that_an_upstream_ended_fails_for_the_upstreams_reason(
             assert served.close("s", closing).status_code == 200
     (kept,) = rollouts_in(served.folder)
     assert (kept.failure and (kept.failure.kind, kept.failure.message)) == failure
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_show_lists_sessions_that_no_judge_has_seen_and_says_what_to_type(
+    fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    endpoint = FakeEndpoint(lambda _: Refuse(500, "on fire") if fails else Say("It scatters."))
+    with endpoint.serving(), gateway(endpoint.base_url, Path("runs"), tokens="off") as served:
+        for session in ("mine", "yours"):
+            served.chat(session)
+            served.close(session, None if fails else "It scatters.")
+
+    def shown(line: str) -> str:
+        assert not app.main(line.split(), standalone_mode=False, obj={})
+        return capsys.readouterr().out
+
+    said, told = shown("show last"), json.loads(shown("show last --json"))
+    assert "Why?" in said
+    assert all(name in said for name in ("mine", "yours"))
+    command = f"gateway {served.folder.name} --upstream URL" if fails else f"rescore {served.folder.name} --judge-model"
+    assert ("on fire" in said, command in said, "rescore" in said) == (fails, True, not fails)
+    assert told["ranking"] is None
+    ((*rollouts,),) = [group["rollouts"] for group in told["groups"]]
+    assert [(r["origin_id"], r["rank"], r["status"]) for r in rollouts] == [
+        (name, None, "failed" if fails else "ok") for name in ("mine", "yours")
+    ]
 
 
 @pytest.mark.parametrize(

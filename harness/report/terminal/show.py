@@ -20,7 +20,7 @@ from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo
 from harness.core.errors import UsageError, call, counted, did_you_mean, quoted
 from harness.core.rankings import GroupRanking, Ranked
-from harness.core.records import Group, Rollout
+from harness.core.records import GATEWAY, Group, Rollout
 from harness.core.unicode import visible_name
 from harness.ranking.judge_stats.agreement import mean_agreement
 from harness.report import text
@@ -133,7 +133,7 @@ def _unknown(name: str, option: str, names: Sequence[str]) -> UsageError:
 
 
 def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Iterator[Text]:
-    """Yield a query, and the leaderboard of its rollouts, best first."""
+    """Yield a query, and the leaderboard of its rollouts, best first; without a ranking what they are themselves."""
     yield fitted_line(group.query.text, width, "bold")
     placed = rollouts.placed_rollouts(group, ranking)
     columns = _rollout_columns(placed, ranking)
@@ -162,7 +162,9 @@ def _rollout_columns(
         return rollout.recipe.name if rollout.recipe else "–"
 
     varied = {Column("recipe", 3): recipe} if any(p.rollout.recipe for p in placed) else {}
-    return {
+    if any(p.rollout.origin == GATEWAY for p in placed):
+        varied[Column("session", 12)] = lambda rollout, _: on_one_line(rollout.origin_id or "")
+    columns: dict[Column, Callable[[Rollout, Ranked], str]] = {
         Column("place", 1, right=True): lambda _, ranked: places[ranked.index],
         Column("p(best)", 4, right=True): lambda _, ranked: text.probability(ranked.p_best),
         Column("rollout", 2, right=True): lambda rollout, _: str(rollout.index),
@@ -176,6 +178,8 @@ def _rollout_columns(
         Column("cost", 7, right=True): lambda rollout, _: text.dollars(rollout.cost),
         Column("answer", 6, wish=24): lambda rollout, _: on_one_line(answer(rollout)),
     }
+    own = {"rollout", "role", "recipe", "session", "tokens", "cost", "answer"}
+    return {column: cell for column, cell in columns.items() if ranking or column.name in own}
 
 
 def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
@@ -200,10 +204,10 @@ def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[
         lines.append(f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}")
     lines += [f"note: {note}" for note in rollouts.notes(group, ranking)]
     lines += [flag.sentence for flag in rollout_flags(ranking, reader.verdict)]
-    return list(map(visible_text, [*lines, *_failure_lines(group, ranking, reader)]))
+    return list(map(visible_text, [*lines, *failure_lines(group, ranking, reader)]))
 
 
-def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
+def failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
     """Yield which rollouts failed or have no reward, and the verdicts missing: failed, in a batch, not bought."""
     for rollout in group.rollouts:
         if failure := rollout.failure:
