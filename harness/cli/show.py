@@ -98,12 +98,12 @@ def show(
 def _show_unranked(reader: RunReader, asked: str | None, caller: Caller) -> None:
     """Print the rollouts of a run that has no ranking, and what to type next."""
     info, queries = reader.info, [find_query(reader, asked)] if asked else list(reader.queries())
-    head = RankingHead(id="", created_at=info.created_at, settings=info.settings, judge={}, rubric=info.rubric)
+    head = RankingHead.model_construct(settings=info.settings, judge={}, rubric=info.rubric, id=None)
     estimator = str(info.settings.get("estimator"))
     nowhere = partial(GroupRanking, topology="none", estimator=estimator, status="incomplete", signal="none")
     unranked = RankingFile(head, [nowhere(query=query.id) for query in queries], finished=False)
     if caller.as_json:
-        print_json(run_json(reader, unranked) | {"ranking": None})
+        print_json(run_json(reader, unranked))
         return
     for group, ranked in islice(ranked_groups(reader, unranked), _UNRANKED):
         reasons = map(visible_text, failure_lines(group, ranked, reader))
