@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.core.cost import Cost
 from harness.core.records import percent_half_up
-from harness.transcripts.clean_text import clean
+from harness.core.unicode import visible
 
 if TYPE_CHECKING:  # `ls` does without numbers
     from harness.core.rankings import GroupRanking
@@ -121,8 +121,8 @@ def date(at: datetime) -> str:
 
 
 def beginning(text: str, length: int = 150) -> str:
-    """Return the first words of a text on one line, cleaned."""
-    line = " ".join(clean(text[: 4 * length]).split())
+    """Return the first words of a text on one line, with marks for what is hidden."""
+    line = " ".join(visible(text[: 4 * length]).split())
     if len(line) <= length:
         return line
     whole_words, _, _ = line[:length].rpartition(" ")

@@ -24,6 +24,7 @@ def test_hostile_texts_become_text_and_nothing_else(evil):
     assert "</script><img src=x onerror=" in page.text("q1-m1")
     assert "{{ 7*7 }}{% raw %}" in page.text("q1-r1")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", source)
+    assert "<U+0000><U+0007><U+001B>[31m<U+007F> red <U+202E>gnp" in page.text("q1-r1")  # as on a terminal
 
 
 def test_it_begins_with_its_doctype_and_carries_its_own_style(evil):

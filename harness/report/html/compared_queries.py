@@ -8,11 +8,11 @@ from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.page_folder import page_name
 from harness.core import comparisons
 from harness.core.group_cache import brief_metadata
+from harness.core.unicode import visible
 from harness.report.html.diffs import BESIDE_A_MATCH, ExcerptText, cut_excerpt
 from harness.report.html.filtered_index import Filter, RowMetadata, index_filters, row_metadata
 from harness.report.summary.comparison import MetQuery, met_queries, places_of
 from harness.report.summary.match_details import JudgedOrder, MarkRow, judged_order, mark_rows
-from harness.transcripts.clean_text import clean
 
 _ANSWER = 4_000
 """Characters of an answer that are shown on the largest page too."""
@@ -164,7 +164,7 @@ def _side(
     index = (match.first, match.second)[at]
     rollout = next(r for r in query.rollouts[match.sides[at]] if r.index == index)
     answer, path = (
-        clean(reader.blobs.get(blob)).strip() if blob else "" for blob in (rollout.answer_blob, rollout.path_blob)
+        visible(reader.blobs.get(blob)).strip() if blob else "" for blob in (rollout.answer_blob, rollout.path_blob)
     )
     return PairedSide(
         label=label,

@@ -10,9 +10,9 @@ from typing import Literal
 
 from harness.core.errors import on_a_line
 from harness.core.records import Step, Trajectory
+from harness.core.unicode import visible
 from harness.core.workspace_files import files_text
 from harness.report.summary.rollouts import numbered_steps
-from harness.transcripts.clean_text import clean
 
 Pieces = tuple[tuple[str, bool], ...]
 """A text in pieces; True: its words stand in this text only."""
@@ -119,7 +119,7 @@ class DiffLine:
 
 def instruction_diff(first: str, second: str) -> list[DiffLine] | None:
     """Return how `second` differs from `first`; None where they are too long to compare."""
-    before, after = clean(first).splitlines(), clean(second).splitlines()
+    before, after = visible(first).splitlines(), visible(second).splitlines()
     if max(len(before), len(after)) > _MOST_LINES:
         return None
     return list(_Diff().lines(before, after))
@@ -248,7 +248,7 @@ def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
     for _, s in path:
         labels = {"Reasoning": s.reasoning, "Input": s.tool_input, "Output": s.tool_output, "Error": s.error}
         given = ((label, text) for label, text in labels.items() if text is not None)
-        texts.append([ExcerptText(label, clean(text).strip(), code=label == "Input") for label, text in given])
+        texts.append([ExcerptText(label, visible(text).strip(), code=label == "Input") for label, text in given])
     limit = _limit([len(text.shown) for of_step in texts for text in of_step], room)
     steps = tuple(
         ExcerptStep(
@@ -257,13 +257,13 @@ def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
         for (number, step), of_step in zip(path, texts, strict=True)
     )
     answer, files = answer_excerpt(trajectory, max(room, _ANSWER)), trajectory.files
-    told = clean(files_text(files, on_a_line, str)) if files else ""
+    told = visible(files_text(files, on_a_line, str)) if files else ""
     return Excerpt(steps, answer, limit, cut_excerpt(ExcerptText("Files", told, code=True), room) if told else None)
 
 
 def answer_excerpt(trajectory: Trajectory, most: int) -> ExcerptText:
     """Return an answer, cut to `most` characters."""
-    answer = ExcerptText("Answer", clean(trajectory.answer).strip(), code=trajectory.answer_type == "json")
+    answer = ExcerptText("Answer", visible(trajectory.answer).strip(), code=trajectory.answer_type == "json")
     return cut_excerpt(answer, most)
 
 

@@ -16,7 +16,7 @@ from harness.archive.result_files import RankingFile
 from harness.core.cost import Cost
 from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
-from harness.core.unicode import mark_hidden
+from harness.core.unicode import visible
 from harness.report import text
 from harness.report.summary.credit import tree_ways
 from harness.report.summary.group import AgentFigures, GroupSummary, JudgeFigures, TimeSpan
@@ -24,7 +24,6 @@ from harness.report.summary.match_details import MarkRow
 from harness.report.summary.ranking import RankingSummary
 from harness.report.summary.rankings import judge_of
 from harness.report.text import count, date, dollars, fixed, percent, readable_name, seconds, signed
-from harness.transcripts.clean_text import clean
 
 SIGNAL = {
     "ok": "the judging, or a failure, distinguishes these rollouts; p is how often equals would look so",
@@ -185,7 +184,7 @@ def _environment() -> Environment:
         loader=PackageLoader("harness.report.html"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_cleaned,
+        finalize=_marked,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -215,12 +214,12 @@ def _more(ours: float | None, theirs: float | None) -> str:
     return " more" if ours is not None and theirs is not None and ours > theirs else ""
 
 
-def _cleaned(value: object) -> object:
-    """Clean what is printed, and mark what is hidden. Markup was cleaned when it was made, and is not escaped twice."""
+def _marked(value: object) -> object:
+    """Mark what is hidden, as on a terminal. In Markup it was marked when that was made, and is not escaped twice."""
     if type(value) is int:
         return Markup(str(value))  # noqa: S704 - digits
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    if value.isascii() and value.isprintable():  # nearly all that a page prints: nothing in it to clean or to mark
+    if value.isascii() and value.isprintable():  # nearly all that a page prints: nothing in it to mark
         return value if _SPECIAL.search(value) else Markup(value)  # noqa: S704 - nothing in it to escape
-    return mark_hidden(clean(value))
+    return visible(value)
