@@ -98,8 +98,8 @@ def _deliver(
 
     result = run_under_bars(work, caller, grace_s=plan.settings.grace, rolls_out=True)
     if isinstance(result, Unfinished):
-        say(f"stopped: {result}", err=True)
-        return ExitCode.FAILURES
+        say(f"stopped before its end, which says nothing of the candidates: {result}", err=True)
+        return ExitCode.OUTAGE
     print_improvement(result, caller)
     if apply and result.accepted:
         write_new(apply, result.instructions, force=True)

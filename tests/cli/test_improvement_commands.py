@@ -21,9 +21,10 @@ from harness.core.improvements import (
 from harness.core.records import Query
 from harness.report.html.improvement_page import write_result
 from tests.builders import AT
+from tests.fake_endpoint import FakeEndpoint, Refuse
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
-from tests.improving.world import write_files
+from tests.improving.world import World, write_files
 
 ID = "20260721T140325-improve-poet-bbbbbb"
 EVEN = Interval(value=0.5, low=0.4, high=0.6)
@@ -80,6 +81,18 @@ def room(tmp_path: Path) -> Room:
 
 def done(room: Room, *argv: str) -> Outcome:
     return attempt(argv, room.work, room.environ())
+
+
+def test_an_endpoint_that_is_given_up_is_another_end_than_a_candidate_that_is_not_accepted(room: Room) -> None:
+    write_files(room.work)
+    world = World()
+    with FakeEndpoint(world.agent, lambda _: Refuse(503, "maintenance")).serving() as endpoint:
+        words = "improve poet.py --queries train.txt --gate gate.txt --judge-model judge --give-up 0.2 --retries 0 -n 2"
+        around = room.environ({"OPENAI_BASE_URL": endpoint.base_url})
+        ended = attempt(words.split(), room.work, around, reachable=endpoint.host)
+    assert ended.code == 6, ended.err_text
+    assert "stopped before its end, which says nothing of the candidates: " in ended.err_text
+    assert "resume" in ended.err_text
 
 
 SECOND = (
