@@ -38,7 +38,8 @@ _WHOLE_SENTENCE = 10_000
 _EPILOG = (
     "Exit codes: 0 done; 1 failed rollouts, incomplete groups or open pairs above --max-failures, or a replay "
     "diverged; 2 usage, or the first call was refused for key, model or address; 3 nothing rankable or comparable; 4 "
-    "budget or quota reached; 5 archive damaged; 75 locked; 130/143 interrupted."
+    "budget or quota reached; 5 archive damaged; 6 an endpoint failed midway (gate, improve); 75 locked; 130/143 "
+    "interrupted."
 )
 
 
@@ -118,7 +119,7 @@ def main() -> None:
         lines = io.StringIO()
         exc.show(lines)
         usage, label, message = lines.getvalue().rstrip("\n").partition("\nError: ")  # of no command: help alone
-        say(usage + label + short_message(message.replace("\n", " ")) + _several_words(exc), err=True)
+        say(usage + label + short_message(message.replace("\n", " ")) + _what_helps(exc), err=True)
         code = exc.exit_code
     except click.Abort:  # Ctrl-C or SIGTERM where nothing was under way
         code = 143 if terminated else ExitCode.INTERRUPTED
@@ -127,8 +128,13 @@ def main() -> None:
     sys.exit(code)
 
 
-def _several_words(exc: click.ClickException) -> str:
-    """Return what helps who typed an agent's name, or a query without quotes, before what they typed last."""
+def _what_helps(exc: click.ClickException) -> str:
+    """Return what helps who typed an agent's name, or a query without quotes, before what they typed last.
+
+    And who looks for the credit of one rollout where that of all is.
+    """
+    if isinstance(exc, click.NoSuchOption) and exc.option_name in {"--rollout", "-r"}:
+        return " `harness show --rollout K` shows one rollout, and with --credit what each step of it was worth."
     typed = exc.ctx.params if isinstance(exc, click.UsageError) and exc.ctx else {}
     if "extra argument" not in exc.message or not {"query", "agent"} <= typed.keys():
         return ""

@@ -122,7 +122,8 @@ def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], part:
         flag for flag, is_given in {"--transcript": part.transcript, "--credit": part.credit}.items() if is_given
     ]
     if of_rollout and "--rollout" not in parts_given:
-        raise UsageError(f"{of_rollout[0]} shows one rollout: name it with --rollout K")
+        of_all = f"; {call('credit')} has the steps of all" if part.credit else ""
+        raise UsageError(f"{of_rollout[0]} shows one rollout: name it with --rollout K{of_all}")
     if len(of_rollout) > 1:
         raise UsageError("--transcript shows what the judge saw of a rollout, --credit its steps: give one of them")
     if part.brief and "--match" not in parts_given:

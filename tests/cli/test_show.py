@@ -141,3 +141,11 @@ def test_of_a_ranking_cut_short_a_query_that_was_ranked_is_shown_alone(four, har
     shown = harness("show", "last", "--query", "lisp")
     assert shown.code == 0, shown.err
     assert "agent: 2 runs" in shown.out
+
+
+@pytest.mark.parametrize("words", ["show --credit", "credit --rollout 1", "credit -r 1"])
+def test_who_asks_for_the_credit_of_one_rollout_is_told_how_to_get_it(words: str, harness: Harness):
+    asked = harness(*words.split())
+    assert asked.code == 2
+    says = "harness credit` has the steps of all" if words == "show --credit" else "`harness show --rollout K` shows"
+    assert says in asked.err
