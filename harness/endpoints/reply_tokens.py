@@ -88,12 +88,12 @@ class TokenRequests:
         else:
             self.note(f"the token ids of some replies were dropped ({tokens or 'none were told'})")
 
-    def skip(self, why: str) -> None:
-        """Note that a call cannot be asked for tokens. Raises Refused where they are required."""
+    def skip(self, why: str, of: str = "") -> None:
+        """Note that a call, `of` some kind, cannot be asked for tokens. Raises Refused where they are required."""
         if self._required:
             auto = f"{option('tokens', 'auto')} goes on without them, and nothing can be trained on that"
             raise Refused(f"{option('tokens', 'require')}: {why}; {_WHO_TELLS}; {auto}")
-        self.note(f"no token ids are recorded: {why}")
+        self.note(f"no token ids are recorded{of}: {why}")
 
     def note(self, message: str) -> None:
         """Show the user a message about tokens, once."""

@@ -157,15 +157,16 @@ def _object(raw: bytes) -> Json:
 
 
 def _declined(_: Request, exc: Declined) -> Response:
-    return JSONResponse(exc.body(), exc.status)
+    again = {} if exc.status >= 500 else {"x-should-retry": "false"}  # which openai's client would do after a 409
+    return JSONResponse(exc.body(), exc.status, again)
 
 
 def _no_such_page(request: Request, exc: HTTPException) -> Response:
     ways = *(f"POST /s/SESSION/v1/{name}" for name in _APIS), "GET /s/SESSION/v1/models", "POST /s/SESSION/close"
     served = f"{request.method} {quoted(request.url.path)} is not served"
     message = f"{served}: the gateway has {', '.join(ways)}, POST /policy"
-    return JSONResponse(Declined(exc.status_code, "not_served", message).body(), exc.status_code)
+    return _declined(request, Declined(exc.status_code, "not_served", message))
 
 
-def _failed(_: Request, exc: Exception) -> Response:
-    return JSONResponse(Declined(500, "not_kept", f"the rollout is not kept: {exc}").body(), 500)
+def _failed(request: Request, exc: Exception) -> Response:
+    return _declined(request, Declined(500, "not_kept", f"the rollout is not kept: {exc}"))

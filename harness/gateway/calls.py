@@ -118,7 +118,7 @@ class PassedCall:
         """Return the upstream's answer, asked for tokens if it takes that. Raises openai's errors, and Refused."""
         tokens, refused = self._server.tokens, None
         if self._api == "responses" and tokens.wanted:
-            tokens.skip("only Chat Completions tell them")
+            tokens.skip("only Chat Completions tell them", " of calls to Responses")
         while True:
             asks = self._api == "chat" and not refused and self._body.get("n") in (None, 1)
             asked = tokens.asked(stream=self._is_stream) if asks else NOTHING

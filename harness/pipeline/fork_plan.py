@@ -13,7 +13,7 @@ from harness.core.branch_point import BranchPoint, Edit
 from harness.core.cost import Cost, total_cost
 from harness.core.errors import UsageError, counted, did_you_mean, option, quoted, switch
 from harness.core.fork_rules import ForkRules
-from harness.core.records import Query, Rollout, Usage, digest
+from harness.core.records import GATEWAY, Query, Rollout, Usage, digest
 from harness.ranking.fork_points import auto_points, parted_points
 from harness.report.summary.credit import RunCredit
 from harness.report.summary.why import judged_ranking
@@ -261,6 +261,8 @@ def _recorded(reader: RunReader, query: Query, rules: ForkRules, left_out: Count
 
 def _never(rollout: Rollout) -> str | None:
     """Return why a rollout can be taken up nowhere; None where it can."""
+    if rollout.origin == GATEWAY:
+        return "another program made its calls, and no code of it can be called"
     if rollout.origin:
         return f"it was imported ({rollout.origin}), and holds no model calls as they were made"
     if not rollout.raw_calls:

@@ -1,6 +1,7 @@
 """What may go into training data, which pairs, and what each consumer's rules say of a line."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -180,7 +181,13 @@ def test_a_group_without_signal_or_with_an_old_ranking_stays_out():
     assert not group_may_go_in(ranked_group(signal="weak"), rules(weak=False), losses)
     assert not group_may_go_in(ranked_group(signal="none"), rules(), losses)
     assert not group_may_go_in(ranked_group(basis="another"), rules(), losses)
-    assert [count for _, _, count in losses.rows()] == [1, 1, 1]
+    failed = replace(ranked_group(signal="none"), group=a_group([a_rollout(0, failed="api")]))
+    assert not group_may_go_in(failed, rules(), losses)
+    assert [(why, count) for _, why, count in losses.rows()][1:] == [
+        ("the judging tells nothing apart (signal none)", 1),
+        ("the ranking is out of date: rollouts were made again since", 1),
+        ("no rollout ended well", 1),
+    ]
 
 
 def test_each_rollout_that_stays_out_is_counted_by_its_reason():

@@ -137,6 +137,9 @@ def test_an_openai_client_and_its_streams_notice_nothing(tmp_path: Path):
             assert stream.get_final_completion().choices[0].message.content == "It scatters."
         assert client.responses.create(model="m", input="Why?").output_text == "It scatters."
         assert [m.id for m in client.models.list()] == []
+        assert served.progress.notes == [
+            "no token ids are recorded of calls to Responses: only Chat Completions tell them"
+        ]
     assert {seen.key for seen in endpoint.requests} == {KEY}
 
 

@@ -393,5 +393,7 @@ def test_what_is_partial_trains_nothing_and_no_code_replays_it(
     assert [member["index"] for member in json.loads(line)["rollouts"]] == [0, 1, 2]
     with pytest.raises(UsageError, match="other program"):
         app.main("replay last".split(), standalone_mode=False, obj={})
+    with pytest.raises(UsageError, match="another program made its calls"):
+        app.main("fork last --at 0".split(), standalone_mode=False, obj={})
     app.main("resume last".split(), standalone_mode=False, obj={})
     assert "nothing" in capsys.readouterr().out

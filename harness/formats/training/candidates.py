@@ -100,7 +100,8 @@ def group_may_go_in(group: RankedGroup, rules: ExportRules, losses: Losses) -> b
     if group.ranked.basis and group.ranked.basis != group.group.basis:
         reason = "the ranking is out of date: rollouts were made again since"
     elif group.ranked.signal == "none":
-        reason = "the judging tells nothing apart (signal none)"
+        none_well = all(rollout.failure for rollout in group.group.rollouts)
+        reason = "no rollout ended well" if none_well else "the judging tells nothing apart (signal none)"
     elif group.ranked.signal == "weak" and not rules.weak:
         reason = "weak signal"
     if reason:

@@ -130,8 +130,8 @@ def _judge(ranking: RankingFile) -> str:
 
 
 _TOOLS_IN_REPLY = (
-    "lines hold results of tools inside chosen or rejected: TRL's DPO has no mask, and trains these results as if the "
-    "model had said them (--final-answer moves a shared tool exchange into the prompt)"
+    "with results of tools inside chosen or rejected: TRL's DPO has no mask, and trains these results as if the model "
+    "had said them (--final-answer moves a shared tool exchange into the prompt)"
 )
 
 
@@ -346,7 +346,7 @@ class _Export:
         written = [self.files.written(name, split, heading=is_table) for name, split in sorted(self.split_of.items())]
         notes = [*self._notes(written)]
         if self.tools_in_reply:
-            notes.append(f"{self.tools_in_reply} {_TOOLS_IN_REPLY}")
+            notes.append(f"{counted(self.tools_in_reply, 'line')} {_TOOLS_IN_REPLY}")
         self.files.join([f"{name}.{SOURCES}" for name in sorted(self.split_of)], SOURCES)
         sources, rules, split = self.files.written(SOURCES, ""), self.options.rules, self.options.split
         content = card.CardContent(rules, split, written, runs, self.losses, notes, sources, self.tokens)

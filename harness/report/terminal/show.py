@@ -297,8 +297,8 @@ def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     incomplete = f"; incomplete: {summary.incomplete:,}" if summary.incomplete else ""
     yield f"groups with a clear signal: {text.percent(signals['ok'], queries)}{incomplete}"
     above, samples = summary.above_anchor
-    share = f" ({text.percent(above, samples)})" if samples else ""
-    yield f"samples above their anchor: {above:,} of {samples:,}{share}"
+    if samples:
+        yield f"samples above their anchor: {above:,} of {samples:,} ({text.percent(above, samples)})"
     in_words = (f"{text.SIGNAL_WORDS[signal]} {groups:,}" for signal, groups in by_signal(signals).items())
     yield _judge_line(summary.judge, ", ".join(in_words))
     for pair in mean_agreement(summary.agreements):
