@@ -219,6 +219,12 @@ class RunReader(FolderReader):
         return self.folder.name if self.folder.parent == Path("runs") else str(self.folder)
 
     @property
+    def how_to_rank(self) -> str:
+        """The command that makes the first ranking of the run."""
+        name = self.typed_name
+        return call("resume", name) if self.info.judge else call("rescore", name, judge_model="MODEL")
+
+    @property
     def settings(self) -> Settings:
         """The settings that the run began with. Raises ArchiveDamaged if they are none."""
         return typed_records.recorded_settings(self.info.settings, self.folder / RUN_FILE)
@@ -322,10 +328,7 @@ class RunReader(FolderReader):
         if ranking_id and heads:
             ids = ", ".join(head.id for head, _ in heads)
             raise UsageError(f"run {self.info.id} has no ranking {quoted(ranking_id)}; there are: {ids}")
-        wanted = f"ranking {quoted(ranking_id)}" if ranking_id else "ranking yet"
-        name = self.typed_name
-        how = call("resume", name) if self.info.judge else call("rescore", name, judge_model="MODEL")
-        raise UsageError(f"run {self.info.id} has no {wanted}; make one with {how}")
+        raise UsageError(f"run {self.info.id} has no ranking yet; make one with {self.how_to_rank}")
 
     def _heads(self) -> list[tuple[typed_records.RankingHead, Path]]:
         return heads_in(self.folder / "rankings", typed_records.RANKING_HEAD)

@@ -129,10 +129,7 @@ def main() -> None:
 
 
 def _what_helps(exc: click.ClickException) -> str:
-    """Return what helps who typed an agent's name, or a query without quotes, before what they typed last.
-
-    And who looks for the credit of one rollout where that of all is.
-    """
+    """Return what helps who typed an agent's name or a bare query before the last word, or looks for one rollout."""
     if isinstance(exc, click.NoSuchOption) and exc.option_name in {"--rollout", "-r"}:
         return " `harness show --rollout K` shows one rollout, and with --credit what each step of it was worth."
     typed = exc.ctx.params if isinstance(exc, click.UsageError) and exc.ctx else {}

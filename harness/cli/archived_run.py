@@ -1,6 +1,5 @@
 """The run or comparison that a command is about: where runs are, and what RUN and --query name."""
 
-import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,22 +10,16 @@ import click
 from harness.archive.reader import RunReader
 from harness.archive.run_info import Archived, a_kind, find_archived, find_run, list_comparisons, list_runs
 from harness.cli.output import Caller, say
-from harness.core.errors import (
-    ArchiveDamaged,
-    UsageError,
-    call,
-    command,
-    counted,
-    did_you_mean,
-    on_a_line,
-    option,
-    quoted,
-)
+from harness.core.errors import ArchiveDamaged, UsageError, call, counted, did_you_mean, on_a_line, option, quoted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
 
 if TYPE_CHECKING:  # most commands are about runs
     from harness.archive.comparison_reader import ComparisonReader
+
+
+MOST_LISTED = 20
+"""Queries that a text has something of each of; --json has all."""
 
 
 def runs_folder(caller: Caller) -> Path:
@@ -106,10 +99,8 @@ def find_query(reader: RunReader, query_id: str | None) -> Query:
     """Return a query of a run; without an id, its only one. Raises UsageError."""
     ids = list(reader.index.queries)
     if not ids:
-        raise UsageError(
-            f"run {reader.info.id} holds no query: it was stopped before its first, or lost it; "
-            f"`harness validate {shlex.quote(str(reader.folder))}` tells"
-        )
+        which = f"{call('validate', reader.folder)} tells"
+        raise UsageError(f"run {reader.info.id} holds no query: it was stopped before its first, or lost it; {which}")
     some_ids = f"{', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}"
     if query_id is None and len(ids) > 1:
         queries = counted(len(ids), "query", "queries")
@@ -121,11 +112,13 @@ def find_query(reader: RunReader, query_id: str | None) -> Query:
     return query
 
 
-def say_next_unranked(reader: RunReader, *, listed: bool = False) -> None:
+def say_next(folder: Path, *, listed: bool = False) -> None:
     """Print what to type next of a run that has no ranking; `listed`: its rollouts were just shown."""
-    run, info, rollouts = shlex.quote(reader.typed_name), reader.info, reader.index.rollouts.values()
-    lines = [f"resume {run}"] if info.judge else [f"rescore {run} --judge-model MODEL"]
-    if not info.judge and all(place.status == "failed" for group in rollouts for place in group.values()):
+    with RunReader(folder) as reader:
+        run, info, lines = reader.typed_name, reader.info, [reader.how_to_rank]
+        made = [rollout for group in reader.index.rollouts.values() for rollout in group.values()]
+    if not info.judge and all(rollout.status == "failed" for rollout in made):
         say("no rollout ended well: there is nothing to judge")
-        lines = ([] if listed else [f"show {run}"]) + ([f"gateway {run} --upstream URL"] if info.endpoint else [])
-    say("\n" + "\n".join(f"next: {command(line)}" for line in lines))
+        further = [call("gateway", run, upstream="URL")] if info.endpoint else []
+        lines = further if listed else [call("show", run), *further]
+    say("".join(f"\nnext: {line.strip('`')}" for line in lines))

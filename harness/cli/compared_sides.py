@@ -85,9 +85,7 @@ def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
     sides = _prepared(asked, named, runs_dir, caller.environ)
     if len(sides) < 2:  # before anything is said of the first one's queries
         ways = ", ".join(option(name) for name in VARIED_OPTIONS)
-        raise UsageError(
-            f"a second side is missing: name another run or agent, or give the agent two values of one of {ways}"
-        )
+        raise UsageError(f"a second side is missing: name another run or agent, or two values of one of {ways}")
     given = asked.queries
     queries = PackedQueries(read_queries(given)) if given is not None else queries_asked(sides)
     return FoundSides(sides, queries, options, settings, people)

@@ -5,7 +5,7 @@ from itertools import islice
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.cli.archived_run import find_query, open_run
+from harness.cli.archived_run import MOST_LISTED, find_query, open_run
 from harness.cli.console import print_lines, stdout
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import UsageError, counted
@@ -17,9 +17,6 @@ from harness.report.summary.why import judged_ranking
 from harness.report.terminal.credit import credit_lines, decisive_lines, graphviz_lines, rollout_credit_lines
 from harness.report.text import SELF_TEST, as_sentence
 from harness.rollouts.states import StateBy
-
-_MOST = 20
-"""Queries that the text is about; --json is about all."""
 
 
 def credit(caller: Caller, run: str, state: StateBy, query: str | None, ranking: str | None, graphviz: bool) -> None:
@@ -50,9 +47,9 @@ def credit(caller: Caller, run: str, state: StateBy, query: str | None, ranking:
         stdout().print(as_sentence(SELF_TEST), style="bold yellow")
     say(f"run {reader.info.id}")
     draw = credit_lines if one else decisive_lines
-    for group in of_run.of_all(islice(queries, _MOST)):
+    for group in of_run.of_all(islice(queries, MOST_LISTED)):
         print_lines(lambda width, group=group: draw(group, width))
-    if (more := len(reader.index.queries) - _MOST) > 0 and not one:
+    if (more := len(reader.index.queries) - MOST_LISTED) > 0 and not one:
         say(f"{counted(more, 'more query', 'more queries')}: --query ID shows one, --json all")
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import anyio
 
-from harness.archive.reader import RunReader
 from harness.archive.run_info import find_run
-from harness.cli.archived_run import say_next_unranked
+from harness.cli.archived_run import say_next
 from harness.cli.output import Caller, say
 from harness.cli.progress_bars import stdout_for_results, until_stopped
 from harness.core.errors import Interrupted, UsageError, calling, counted, option
@@ -41,9 +40,7 @@ def serve_sessions(
     settings = load({"tokens": "auto"} | merge_sources({**flags, **named}, caller.environ, caller.config))
     folder = find_run(run, settings.runs_dir) if run else None
     if agent is None and upstream is None:
-        raise UsageError(
-            f"name the model's server with {option('upstream', 'URL')}, or an agent with {option('agent')}"
-        )
+        raise UsageError(f"name the server with {option('upstream', 'URL')}, or an agent with {option('agent')}")
     with stdout_for_results(), calling({"base_url": "upstream"} if upstream else {}):
         loaded = load_agent(agent, Path.cwd()) if agent else None
         found = anyio.run(resolve_upstream, loaded, settings, RunEnvironment(caller.environ))
@@ -68,8 +65,7 @@ def serve_sessions(
         return
     unanswered = f", and {counted(open_, 'session')} without an answer" if open_ else ""
     say(f"{counted(answered, 'rollout')}{unanswered}: {kept}")
-    with RunReader(kept) as reader:
-        say_next_unranked(reader)
+    say_next(kept)
 
 
 class _Notes(Silent):

@@ -51,16 +51,14 @@ def _say_next(
     reader: RunReader, ranking: RankingFile, left: Remaining, summary: RankingSummary, goes_on: str | None
 ) -> None:
     """Print what to type next, `goes_on` where work is missing. After a self-test: what was typed, with a key."""
-    run, typed, best = shlex.quote(reader.typed_name), sys.argv[1:], summary.best
+    run, typed, best, later = shlex.quote(reader.typed_name), sys.argv[1:], summary.best, _judges_later(ranking)
     if all_failed := 0 < summary.agents.runs == summary.agents.failed.total():  # whose first failure is to be seen
         best = next((q, min(made)) for q in ranking.queries if (made := reader.index.rollouts.get(q)))
     of_query = f" --query {shlex.quote(best[0])}" if best and left.queries > 1 else ""
-    how = "--topology arena" if _judges_later(ranking) else "--judge-model MODEL"
-    lines = [
-        command(f"show {run}" + (f" --rollout {best[1]}{of_query}" if best else "")),
-        *([] if all_failed else [command(f"rescore {run} {how}")]),
-    ]
-    if reader.info.branches and not _judges_later(ranking):
+    lines = [command(f"show {run}" + (f" --rollout {best[1]}{of_query}" if best else ""))]
+    if not all_failed:
+        lines.append(command(f"rescore {run} {'--topology arena' if later else '--judge-model MODEL'}"))
+    if reader.info.branches and not later:
         *_, query = reader.info.branches
         of_query = f" --query {shlex.quote(query)}" if left.queries > 1 else ""
         newest = f"show {run} --rollout {max(reader.index.rollouts[query])}{of_query}"

@@ -11,13 +11,7 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_info import find_archived
 from harness.archive.typed_records import RankingHead
-from harness.cli.archived_run import (
-    find_query,
-    open_archived,
-    refuse_parts_of_runs,
-    runs_folder,
-    say_next_unranked,
-)
+from harness.cli.archived_run import MOST_LISTED, find_query, open_archived, refuse_parts_of_runs, runs_folder, say_next
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.look_options import ShownPart
 from harness.cli.output import Caller, print_json, say
@@ -35,9 +29,6 @@ from harness.report.terminal.runs import rankings_table, rounds_lines
 from harness.report.terminal.show import QueryTable, failure_lines, group_table, overview, parts_line
 from harness.report.terminal.table import visible_text
 from harness.transcripts.tokens import ESTIMATE, can_count_by
-
-_UNRANKED = 20
-"""Queries whose rollouts are listed without a ranking; --json has all."""
 
 
 def show(
@@ -99,45 +90,34 @@ def _show_unranked(reader: RunReader, asked: str | None, caller: Caller) -> None
     """Print the rollouts of a run that has no ranking, and what to type next."""
     info, queries = reader.info, [find_query(reader, asked)] if asked else list(reader.queries())
     head = RankingHead.model_construct(settings=info.settings, judge={}, rubric=info.rubric, id=None)
-    estimator = str(info.settings.get("estimator"))
-    nowhere = partial(GroupRanking, topology="none", estimator=estimator, status="incomplete", signal="none")
+    nowhere = partial(GroupRanking, topology="none", estimator="none", status="incomplete", signal="none")
     unranked = RankingFile(head, [nowhere(query=query.id) for query in queries], finished=False)
     if caller.as_json:
         print_json(run_json(reader, unranked))
         return
-    for group, ranked in islice(ranked_groups(reader, unranked), _UNRANKED):
+    for group, ranked in islice(ranked_groups(reader, unranked), MOST_LISTED):
         reasons = map(visible_text, failure_lines(group, ranked, reader))
         print_lines(lambda width, g=group, below=reasons: (*group_table(g, None, width), *below, visible_text("")))
-    if (more := len(queries) - _UNRANKED) > 0:
+    if (more := len(queries) - MOST_LISTED) > 0:
         say(f"{counted(more, 'more query', 'more queries')}: --query ID shows one, --json all")
     say(f"run: {reader.folder}, not ranked yet")
-    say_next_unranked(reader, listed=True)
+    say_next(reader.folder, listed=True)
 
 
 def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], part: ShownPart) -> None:
     """Raise UsageError where options ask for different things."""
-    parts_given = [flag for flag, is_given in parts.items() if is_given]
-    tables_given = [flag for flag, is_given in tables.items() if is_given]
-    of_rollout = [
-        flag for flag, is_given in {"--transcript": part.transcript, "--credit": part.credit}.items() if is_given
-    ]
-    if of_rollout and "--rollout" not in parts_given:
+    given = [flag for flag, is_given in parts.items() if is_given]
+    of_rollout = [flag for flag, asked in {"--transcript": part.transcript, "--credit": part.credit}.items() if asked]
+    if of_rollout and "--rollout" not in given:
         of_all = f"; {call('credit')} has the steps of all" if part.credit else ""
         raise UsageError(f"{of_rollout[0]} shows one rollout: name it with --rollout K{of_all}")
-    if len(of_rollout) > 1:
-        raise UsageError("--transcript shows what the judge saw of a rollout, --credit its steps: give one of them")
-    if part.brief and "--match" not in parts_given:
+    if part.brief and "--match" not in given:
         raise UsageError("--brief leaves the transcripts out of a match: name the match with --match N")
-    if "--rankings" in parts_given and len(parts_given + tables_given) > 1:
-        other = (parts_given + tables_given)[1]
-        raise UsageError(f"--rankings lists rankings, {other} shows what one holds: give one of them")
-    if "--matrix" in parts_given and len(parts_given) > 1:
-        other = next(flag for flag in parts_given if flag != "--matrix")
-        raise UsageError(f"--matrix shows who beat whom, {other} something else: give one of them")
-    if "--rollout" in parts_given and len(parts_given) > 1:
-        raise UsageError(f"--rollout shows a rollout, {parts_given[1]} what it was judged by: give one of them")
-    if parts_given and tables_given:
-        raise UsageError(f"{parts_given[0]} shows a part of one query, {tables_given[0]} lists all: give one of them")
+    shown = [flag for flag in given if flag != "--matches" or "--match" not in given]
+    shown += [flag for flag, is_given in tables.items() if is_given][:1]
+    for flags in (of_rollout, shown):
+        if len(flags) > 1:
+            raise UsageError(f"{flags[0]} and {flags[1]} show different things: give one of them")
 
 
 def _show_rollout(
@@ -190,10 +170,7 @@ def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, part: S
     """Print the matches of a ranking's only group, or one of them. Raises UsageError for a listwise ranking."""
     (ranked,), verdict_of, number = ranking.groups, cache(reader.verdict), part.match
     if ranked.verdicts:
-        raise UsageError(
-            "this ranking has no matches: a listwise judge scored the group as a whole; "
-            "`harness show` has the scores and why"
-        )
+        raise UsageError("there are no matches: a listwise judge scored the group as a whole; `harness show` says how")
     if number is not None and not 1 <= number <= len(ranked.matches):
         raise UsageError(f"there is no match {number}: the ranking has {len(ranked.matches):,}, numbered from 1")
     group, console, head = group_of(reader, query, ranked), stdout(), ranking.head

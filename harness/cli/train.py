@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import ASIDE, find_archived, find_run
-from harness.cli.archived_run import runs_folder, say_next_unranked, say_unread_rankings
+from harness.cli.archived_run import runs_folder, say_next, say_unread_rankings
 from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages, shown_progress
 from harness.core.errors import ExitCode, NothingRankable, UsageError, call, command, counted, did_you_mean, quoted
@@ -79,9 +79,7 @@ def _export_rules(chosen: Mapping[str, Any]) -> ExportRules:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{flag} is for --format {' or '.join(formats)}, not for {chosen['format_']}")
     if chosen["final_answer"] and chosen["pairs"] in PAIRS_OF_STEPS:
-        raise UsageError(
-            f"--final-answer is about whole rollouts, --pairs {chosen['pairs']} about steps: give one of them"
-        )
+        raise UsageError(f"--final-answer is of whole rollouts, --pairs {chosen['pairs']} of steps: give one of them")
     plain = {name: chosen[name] for name in _PLAIN}
     with_default = {name: usual if chosen[name] is None else chosen[name] for name, usual in _DEFAULTS.items()}
     return ExportRules(
@@ -130,8 +128,7 @@ def import_made(
             return
     if single := sum(count < 2 for count in counts.values()):
         say(f"note: {single} of them with a single rollout, which carries no signal", err=True)
-    with RunReader(folder) as reader:
-        say_next_unranked(reader)
+    say_next(folder)
 
 
 def merge_archived(caller: Caller, runs: tuple[str, ...], output: str | None) -> None:

@@ -50,9 +50,7 @@ class Gateway:
         """Raise Declined for a request without the token; without a token, for one that a web page sends."""
         if self.token is None:
             if "origin" in request.headers:
-                raise Declined(
-                    403, "no_token", "a web page may not call the gateway: begin it with --token, and send the token"
-                )
+                raise Declined(403, "no_token", "no web page may call: begin the gateway with --token, and send that")
             return
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), self.token.encode()):
@@ -100,9 +98,7 @@ class Gateway:
         self.admit(request)
         path = str(request.path_params["path"])
         if (api := _APIS.get(path)) is None:
-            served = " and ".join(f"/v1/{name}" for name in _APIS)
-            message = f"the gateway serves GET /v1/models, and POST {served}, not {quoted(f'/v1/{path}')}"
-            raise Declined(404, "not_served", message)
+            raise HTTPException(404)
         raw = await _body(request)
         body = _object(raw)
         session = self.sessions.begin_call(str(request.path_params["session"]), self.server.clock())
@@ -163,8 +159,7 @@ def _declined(_: Request, exc: Declined) -> Response:
 
 def _no_such_page(request: Request, exc: HTTPException) -> Response:
     ways = *(f"POST /s/SESSION/v1/{name}" for name in _APIS), "GET /s/SESSION/v1/models", "POST /s/SESSION/close"
-    served = f"{request.method} {quoted(request.url.path)} is not served"
-    message = f"{served}: the gateway has {', '.join(ways)}, POST /policy"
+    message = f"{request.method} {quoted(request.url.path)} is not served: there are {', '.join(ways)}, POST /policy"
     return _declined(request, Declined(exc.status_code, "not_served", message))
 
 

@@ -207,9 +207,7 @@ def _kept_before(reader: RunReader) -> tuple[set[str], dict[str, int]]:
     """Return the sessions that a run holds, and by query the next rollout's index. Raises UsageError: another run."""
     closed, next_index = set[str](), dict[str, int]()
     if reader.info.judge or not reader.info.endpoint:
-        raise UsageError(
-            f"run {reader.info.id} was not made by the gateway: leave it out, and {call('gateway')} begins one"
-        )
+        raise UsageError(f"run {reader.info.id} was not made by the gateway: without it {call('gateway')} begins one")
     for query in reader.queries():
         rollouts = reader.group(query).rollouts
         closed |= {r.origin_id for r in rollouts if r.origin_id}

@@ -77,16 +77,10 @@ class Sessions:
         Whoever gets it counts `running` down when the call has ended.
         """
         if not _NAME.fullmatch(name):
-            raise Declined(
-                400,
-                "invalid_session",
-                f"the session {quoted(name)}: a name has 1 to 200 letters, digits or ._:@=+- and begins with a letter, "
-                "a digit or _",
-            )
+            wanted = "1 to 200 letters, digits or ._:@=+-, and begins with a letter, a digit or _"
+            raise Declined(400, "invalid_session", f"the session {quoted(name)}: a name has {wanted}")
         if name in self.closed:
-            raise Declined(
-                409, "session_closed", f"the session {quoted(name)} is closed: give each session a name of its own"
-            )
+            raise Declined(409, "session_closed", f"the session {quoted(name)} is closed: name each one for itself")
         session = self.open.setdefault(name, Session(name, at))
         session.running += 1
         return session
@@ -94,17 +88,11 @@ class Sessions:
     def close(self, name: str) -> Session:
         """Take a session out. Raises Declined where it is closed, was never begun, or a call of it is under way."""
         if name in self.closed:
-            raise Declined(409, "session_closed", f"the session {quoted(name)} is closed already: its rollout is kept")
+            raise Declined(409, "session_closed", f"the session {quoted(name)} is closed: its rollout is kept")
         if (session := self.open.get(name)) is None:
-            raise Declined(
-                404, "no_session", f"there is no session {quoted(name)}: its first call at /s/{name[:200]}/v1 opens it"
-            )
+            raise Declined(404, "no_session", f"there is no session {quoted(name)}: its first model call opens it")
         if session.running:
-            raise Declined(
-                409,
-                "call_under_way",
-                f"calls of session {quoted(name)} are under way ({session.running}): close it when they have ended",
-            )
+            raise Declined(409, "call_under_way", f"the session {quoted(name)} has calls under way: let them end first")
         self.closed.add(name)
         return self.open.pop(name)
 

@@ -13,7 +13,7 @@ from harness.core.branch_point import BranchPoint, Edit
 from harness.core.cost import Cost, total_cost
 from harness.core.errors import UsageError, counted, did_you_mean, option, quoted, switch
 from harness.core.fork_rules import ForkRules
-from harness.core.records import GATEWAY, Query, Rollout, Usage, digest
+from harness.core.records import Query, Rollout, Usage, digest
 from harness.ranking.fork_points import auto_points, parted_points
 from harness.report.summary.credit import RunCredit
 from harness.report.summary.why import judged_ranking
@@ -204,10 +204,8 @@ def plan_fork(reader: RunReader, rules: ForkRules, *, restores: bool = False) ->
     credit = cache(lambda: RunCredit(reader, judged_ranking(reader)))  # learns the judge from all groups, once
     for query in queries:
         left_out = Counter[str]()
-        each_recorded = sorted(
-            _recorded(reader, query, rules, left_out), key=lambda each: each.rollout.role == "anchor"
-        )
-        recorded = {each.rollout.index: each for each in each_recorded}  # of one state a sample's, which may be trained
+        found = sorted(_recorded(reader, query, rules, left_out), key=lambda each: each.rollout.role == "anchor")
+        recorded = {each.rollout.index: each for each in found}  # of one state a sample's, which may be trained
         for rollout, at, gain in _places(credit, query, recorded, rules, edit, left_out):
             each = recorded[rollout]
             if reason := each.why_not(at, rules, edit, restores=restores):
@@ -234,9 +232,7 @@ def _queries(reader: RunReader, rules: ForkRules, edit: EditAsked | None) -> lis
     if rules.query is not None and rules.query not in (ids := [query.id for query in queries]):
         raise UsageError(f"no query {quoted(rules.query)} in run {reader.info.id}{did_you_mean(rules.query, ids)}")
     if edit and (len(rules.rollouts) != 1 or (rules.query is None and len(queries) > 1)):
-        raise UsageError(
-            f"{option('edit')} is of one rollout: name it with {option('rollout')} (and {option('query')})"
-        )
+        raise UsageError(f"{option('edit')} is of one rollout: name it by {option('rollout')} (and {option('query')})")
     return [query for query in queries if rules.query in (None, query.id)]
 
 
@@ -261,10 +257,8 @@ def _recorded(reader: RunReader, query: Query, rules: ForkRules, left_out: Count
 
 def _never(rollout: Rollout) -> str | None:
     """Return why a rollout can be taken up nowhere; None where it can."""
-    if rollout.origin == GATEWAY:
-        return "another program made its calls, and no code of it can be called"
     if rollout.origin:
-        return f"it was imported ({rollout.origin}), and holds no model calls as they were made"
+        return f"another program made its calls ({rollout.origin}), and no fork can drive that"
     if not rollout.raw_calls:
         return "no model calls of it are recorded"
     if rollout.capture == "partial":

@@ -178,5 +178,5 @@ def test_an_imported_rollout_is_refused_with_why(harness: Harness, tmp_path: Pat
     assert harness("import", "made.jsonl").code == 0
     refused = harness("fork", "--at", "0")
     assert refused.code == 2
-    assert "cannot be taken up again: it was imported (" in refused.err
+    assert "cannot be taken up again: another program made its calls (" in refused.err
     assert refused.err.count("error:") == 1

@@ -19,7 +19,7 @@ from tests.token_server import TokenServer
 GOOD = {"answer": "A", "query": "Q"}
 BAD: dict[str, tuple[str, Any, int, str]] = {
     "no such page": ("/v1/chat/completions", CHAT, 404, "'/v1/chat/completions' is not served"),
-    "another API": ("/s/a/v1/embeddings", CHAT, 404, "GET /v1/models, and POST /v1/chat/completions and /v1/responses"),
+    "another API": ("/s/a/v1/embeddings", CHAT, 404, "POST '/s/a/v1/embeddings' is not served: there are POST"),
     "a page in the name": ("/s/a/../close", GOOD, 404, "GET /s/SESSION/v1/models, POST /s/SESSION/close"),
     "a dot": ("/s/..%2f..%2fetc/v1/chat/completions", CHAT, 404, "is not served"),
     "a hostile name": ("/s/.hidden/v1/chat/completions", CHAT, 400, "'.hidden'"),

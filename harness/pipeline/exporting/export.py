@@ -234,8 +234,7 @@ def _ranking(reader: RunReader, options: ExportOptions) -> RankingFile | None:
     """Return the ranking to export; None of a run without one, where groups may be unranked."""
     is_ranked, name, unranked = reader.newest_head() is not None, reader.typed_name, options.with_unranked
     if not (is_ranked or unranked):
-        how = call("resume", name) if reader.info.judge else call("rescore", name, judge_model="MODEL")
-        raise NothingRankable(f"run {reader.info.id} has no ranking to export; make one with {how}")
+        raise NothingRankable(f"run {reader.info.id} has no ranking to export; make one with {reader.how_to_rank}")
     ranking = reader.ranking(options.ranking) if is_ranked or options.ranking else None
     if ranking and ranking.head.settings.get("topology") == "none":
         if not unranked:
@@ -293,9 +292,8 @@ class _Export:
         copies = self.copies.get((folder, group.group.query.id), {})
         for fork in dict.fromkeys(copies.values()):
             held = [index for index, by in copies.items() if by == fork]
-            group = candidates.without_rollouts(
-                group, held, f"{fork}, which is exported too, holds a copy of it", self.losses
-            )
+            why = f"{fork}, which is exported too, holds a copy of it"
+            group = candidates.without_rollouts(group, held, why, self.losses)
         return group
 
     def _texts(

@@ -8,7 +8,6 @@ from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.page_folder import page_name
 from harness.core import comparisons
 from harness.core.group_cache import brief_metadata
-from harness.core.unicode import visible
 from harness.report.html.diffs import BESIDE_A_MATCH, ExcerptText, cut_excerpt
 from harness.report.html.filtered_index import Filter, RowMetadata, index_filters, row_metadata
 from harness.report.summary.comparison import MetQuery, met_queries, places_of
@@ -163,9 +162,8 @@ def _side(
 ) -> PairedSide:
     index = (match.first, match.second)[at]
     rollout = next(r for r in query.rollouts[match.sides[at]] if r.index == index)
-    answer, path = (
-        visible(reader.blobs.get(blob)).strip() if blob else "" for blob in (rollout.answer_blob, rollout.path_blob)
-    )
+    blobs = rollout.answer_blob, rollout.path_blob
+    answer, path = (reader.blobs.get(blob).strip() if blob else "" for blob in blobs)
     return PairedSide(
         label=label,
         rollout=rollout,

@@ -243,7 +243,7 @@ class Excerpt:
 def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
     """Cut the longest texts of a path until the path fits into `room` characters; the answer has as much again."""
     path = list(numbered_steps(trajectory.path))
-    several_agents = len({step.agent for _, step in path if step.agent}) > 1
+    several = len({step.agent for _, step in path if step.agent}) > 1
     texts: list[list[ExcerptText]] = []
     for _, s in path:
         labels = {"Reasoning": s.reasoning, "Input": s.tool_input, "Output": s.tool_output, "Error": s.error}
@@ -251,9 +251,7 @@ def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
         texts.append([ExcerptText(label, visible(text).strip(), code=label == "Input") for label, text in given])
     limit = _limit([len(text.shown) for of_step in texts for text in of_step], room)
     steps = tuple(
-        ExcerptStep(
-            number, step, step.agent if several_agents else None, tuple(cut_excerpt(text, limit) for text in of_step)
-        )
+        ExcerptStep(number, step, step.agent if several else None, tuple(cut_excerpt(text, limit) for text in of_step))
         for (number, step), of_step in zip(path, texts, strict=True)
     )
     answer, files = answer_excerpt(trajectory, max(room, _ANSWER)), trajectory.files

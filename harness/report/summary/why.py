@@ -108,9 +108,7 @@ class ChosenPair:
 def judged_ranking(reader: RunReader, ranking_id: str | None = None) -> RankingFile:
     """Return the newest ranking, or the one named. Raises NothingRankable without any; UsageError for another name."""
     if ranking_id is None and reader.newest_head() is None:
-        model = {} if reader.info.judge else {"judge_model": "MODEL"}
-        how = call("rescore", reader.typed_name, **model)
-        raise NothingRankable(f"run {reader.info.id} is not judged yet: {how} judges it")
+        raise NothingRankable(f"run {reader.info.id} is not judged yet: {reader.how_to_rank} judges it")
     return reader.ranking(ranking_id)
 
 
