@@ -254,10 +254,8 @@ def say_finished(reader: RunReader, caller: Caller) -> ExitCode:
     if caller.as_json and ranking:
         print_run(reader, ranking, caller)
     elif not reader.index.queries and any(reader.index.rollouts.values()):
-        raise ArchiveDamaged(
-            f"run {reader.info.id} holds rollouts, and no query of them; "
-            f"{call('validate', reader.folder)} tells what is damaged"
-        )
+        tells = f"{call('validate', reader.folder)} tells what is damaged"
+        raise ArchiveDamaged(f"run {reader.info.id} holds rollouts, and no query of them; {tells}")
     elif not reader.index.queries:
         say(f"nothing to do: run {reader.info.id} was stopped before its first query, and cost nothing")
     else:
