@@ -99,7 +99,7 @@ def test_fields_of_the_metadata_are_columns_and_stand_in_the_json(room: Room):
             "--sort: there is no 'costs'; did you mean 'cost'? There are: number, id, winner",
         ),
         (("--columns", "difficulty,levle"), "--columns: there is no 'levle'. There are: difficulty, year, tags"),
-        (("--sort", "id", "--match", "1"), "--match shows a part of one query, --sort lists all"),
+        (("--sort", "id", "--match", "1"), "--match and --sort show different things: give one of them"),
         (("--brief",), "--brief leaves the transcripts out of a match: name the match with --match N"),
     ],
 )
