@@ -150,8 +150,8 @@ def print_improvement(result: Improvement, caller: Caller) -> None:
         if each.refused:
             reasons = "; ".join(dict.fromkeys(each.refused))
             lines.append(f"round {each.round} refused {counted(len(each.refused), 'text')}: {reasons}")
-    took = f"{result.rollouts:,} rollouts, {result.verdicts:,} verdicts, {result.proposals:,} proposals"
-    lines += ["", f"{result.stopped}; {took}, {dollars(Cost(result.spent, result.exact))}"]
+    took = f"{result.rollouts:,} rollouts, {result.verdicts:,} verdicts, {counted(result.proposals, 'proposal')}"
+    lines += ["", f"{result.stopped}; {took}, cost {dollars(Cost(result.spent, result.exact))}"]
     lines += ["lost on held-out queries:", *(f"  {text}" for text in result.losses)] if result.losses else []
     lines += ["", result.diff.rstrip("\n")] if result.diff else []
     say("\n".join(lines))

@@ -166,9 +166,11 @@ def test_report_writes_its_page_and_says_where_there_is_none_yet(room: Room) -> 
     assert "has no page before its end" in done(room, "report").err_text
 
 
-def test_show_says_why_texts_were_refused(room: Room) -> None:
+def test_show_says_why_texts_were_refused_and_what_it_took(room: Room) -> None:
     an_improvement(room.runs)
-    assert "round 1 refused 1 text: its instructions is empty" in done(room, "show").out_text
+    shown = done(room, "show").out_text
+    assert "round 1 refused 1 text: its instructions is empty" in shown
+    assert "0 rollouts, 0 verdicts, 1 proposal, cost $0.00" in shown
 
 
 @pytest.mark.parametrize(

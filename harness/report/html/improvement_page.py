@@ -59,7 +59,7 @@ def improvement_page(result: Improvement, info: ImproveInfo) -> str:
     """Return the page."""
     root, best = result.standings[0], result.standings[result.best]
     gate = [ForestLine("held-out queries", "", result.win_rate, whole=True)] if result.win_rate else []
-    took = f"{result.rollouts:,} rollouts, {result.verdicts:,} verdicts and {result.proposals:,} proposals"
+    took = f"{result.rollouts:,} rollouts, {result.verdicts:,} verdicts and {counted(result.proposals, 'proposal')}"
     if result.at_equal_length:
         gate.append(ForestLine("at equal length", "of the answers", result.at_equal_length))
     if second := result.second:
