@@ -107,11 +107,8 @@ _LONGEST_FIELD = 256 << 20
 
 
 def csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the number of each row's line, and its fields that are not empty. Raises UsageError naming the line.
-
-    Fields end with a comma, a semicolon or a tab: what stands most often in the first line.
-    """
-    header = next(lines, "")
+    """Yield the number of each row's line, and its fields that are not empty. Raises UsageError naming the line."""
+    header = next(lines, "")  # what stands in it most often is between the fields
     ends_fields = max(",;\t", key=re.sub('"[^"]*"', "", header).count)
     rows = csv.DictReader(chain([header], lines), restkey="", delimiter=ends_fields)
     while True:

@@ -161,10 +161,8 @@ def make_queries(asked: Asked | Iterable[Asked]) -> Sequence[Query] | Iterator[Q
     if isinstance(asked, Path):
         return list(read_queries(str(asked)))
     if isinstance(asked, str) and (what := named_file(asked)):
-        to_read, to_ask = f"Path({quoted(asked)})", f"{{'query': {quoted(asked)}}}"
-        raise UsageError(
-            f"the query {quoted(asked)} {what}: {to_read} asks what is in a file, {to_ask} the text itself"
-        )
+        ways = "Path(...) asks what is in a file, {'query': ...} the text itself"
+        raise UsageError(f"the query {quoted(asked)} {what}: {ways}")
     if isinstance(asked, str | Query | Mapping):
         return [_make_query(asked, "")]
     if not isinstance(asked, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check types
