@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
@@ -130,8 +131,9 @@ def read_queries(source: str) -> Iterator[Query]:
     """Return the queries of a file, as they are read; `-` is standard input.
 
     JSONL: one object a line with "query" (or chat "messages") and optionally "id", "reference" and anything else (kept
-    as metadata), or one string a line. CSV (.csv, .tsv): a column "query", the others alike. Any other text: one query
-    a line. Raises UsageError naming file and line for what cannot be read, an empty query, or an id used twice.
+    as metadata), or one string a line. CSV (.csv, .tsv, or a first line with such names): a column "query", the others
+    alike. Any other text: one query a line. Raises UsageError naming file and line for what cannot be read, an empty
+    query, or an id used twice.
     """
     name = on_a_line(source)
     for at, query in enumerate(_each_once(_placed(source, name), f"{option('queries', name)}: no query in it")):
@@ -209,7 +211,9 @@ def _placed(source: str, name: str) -> Iterator[tuple[str, Query]]:
             f"{option('queries', name)}: {ending} is no file of queries; give .jsonl, .csv, or lines of .txt"
         )
     lines = text_lines(None if source == "-" else Path(source), option("queries", name))
-    if ending in {".csv", ".tsv"}:
+    first = next(lines, (1, ""))
+    header, lines = re.split("[,;\t]", first[1].strip().replace('"', "")), chain([first], lines)
+    if ending in {".csv", ".tsv"} or (len(header) > 1 and not {*_TEXT_KEYS}.isdisjoint(header)):
         for number, row in json_values.csv_rows((line for _, line in lines), name):
             yield f"{name}:{number}", _from_object(dict(row), f"{name}:{number}")
         return

@@ -236,6 +236,14 @@ def test_standard_input_is_lines_or_jsonl(monkeypatch: pytest.MonkeyPatch, conte
     assert texts_of("-") == ["Why?", "Who?"]
 
 
+@pytest.mark.parametrize("header", ["id,query", '"id";"query"', "query\tlevel"])
+def test_csv_is_known_by_its_first_line_too(write: Written, monkeypatch: pytest.MonkeyPatch, header: str) -> None:
+    mark = re.sub('[a-z"]', "", header)
+    content = f"{header}\n{mark.join(('Why?', 'Why?'))}\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(content))
+    assert texts_of("-") == texts_of(write("q.txt", content)) == ["Why?"]
+
+
 def test_a_fault_on_standard_input_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO('{"query": "Why?"}\n{"query": '))
     with pytest.raises(UsageError, match="-:2: not JSON"):
