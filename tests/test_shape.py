@@ -182,7 +182,7 @@ def imports_of(node: ast.AST) -> Iterator[tuple[str, str | None]]:
             yield from ((child.module or "", alias.name) for alias in child.names)
 
 
-MOST_LINES, MOST_FILES, MOST_IMPORTS, MOST_OF = 75_600, 396, 0.079, 60
+MOST_LINES, MOST_FILES, MOST_IMPORTS, MOST_OF = 75_600, 396, 0.075, 60
 """Ceilings of the whole package: they go down, and up only for a new capability, in the commit that brings it."""
 
 
