@@ -35,7 +35,7 @@ from harness.report.summary.ranking import by_signal, is_offline, ranked_groups,
 from harness.report.summary.ranking_figures import ranking_figures, ranking_words
 from harness.report.terminal.judges import curve_lines, figure_lines, quality_lines, side_by_side_lines
 from harness.report.terminal.table import visible_text
-from harness.report.text import SELF_TEST, as_sentence, money, number_interval
+from harness.report.text import SELF_TEST, SIGNAL_WORDS, as_sentence, money, number_interval
 
 
 def stats(
@@ -132,7 +132,9 @@ def _print_ranking(
     console: Console, reader: RunReader, ranking: RankingFile, embedded: EmbeddedDistance | None
 ) -> None:
     summary = summarize(reader, ranking)
-    signals = ", ".join(f"{name} {n:,}" for name, n in by_signal(summary.signals).items())
+    told = {SIGNAL_WORDS[name]: n for name, n in by_signal(summary.signals_in_full).items()}
+    told |= {"incomplete": summary.incomplete} if summary.incomplete else {}
+    signals = ", ".join(f"{words} {n:,}" for words, n in told.items())
     groups = counted(len(ranking.groups), "query", "queries")
     console.print(visible_text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):
