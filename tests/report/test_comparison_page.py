@@ -11,6 +11,7 @@ import pytest
 from harness.archive.page_folder import page_name
 from harness.report.html.comparison_page import forest, write_comparison_page
 from harness.report.html.diffs import instruction_diff
+from harness.report.text import dollars
 from tests.comparisons_by_hand import MadeComparison, Writer, a_comparison, a_side, make, stored
 from tests.report.archives_by_hand import EVIL, READERS
 from tests.report.parsed_page import TAGS, ParsedPage
@@ -39,6 +40,7 @@ def test_the_sentence_stands_first_then_the_figures_then_all_queries_worst_first
         )
     ]
     assert places == sorted(places)
+    assert f"verdicts {dollars(READERS[-1].index.spent)}" in text[: places[0]]
     outcomes = {query.ids[0]: query.outcome((0, 1)) or 0.0 for query in made.queries}
     in_full = re.findall(r"Query (q\d+) , topic", text)
     assert set(in_full) == set(outcomes)

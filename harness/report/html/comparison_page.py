@@ -188,6 +188,7 @@ class _Drawing:
         several = len(comparison.results) > 1
         return page_template("comparison_page.html.j2").render(
             info=reader.info,
+            spent=reader.index.spent,
             comparison=comparison,
             forest=forest(comparison),
             front=front(comparison),
