@@ -132,9 +132,8 @@ def _print_ranking(
     console: Console, reader: RunReader, ranking: RankingFile, embedded: EmbeddedDistance | None
 ) -> None:
     summary = summarize(reader, ranking)
-    told = {SIGNAL_WORDS[name]: n for name, n in by_signal(summary.signals_in_full).items()}
-    told |= {"incomplete": summary.incomplete} if summary.incomplete else {}
-    signals = ", ".join(f"{words} {n:,}" for words, n in told.items())
+    told = by_signal(summary.signals_in_full) | {"incomplete": summary.incomplete}
+    signals = ", ".join(f"{SIGNAL_WORDS.get(name, name)} {n:,}" for name, n in told.items() if n)
     groups = counted(len(ranking.groups), "query", "queries")
     console.print(visible_text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):

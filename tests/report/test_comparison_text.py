@@ -12,7 +12,7 @@ from rich.console import Console
 from harness.core.comparisons import Interval, SideFigures
 from harness.report.csv import matches_csv
 from harness.report.markdown import comparison_markdown
-from harness.report.summary.comparison import sides_rows
+from harness.report.summary.comparison import result_figures, sides_rows
 from harness.report.terminal.comparison import comparison_lines
 from tests.comparisons_by_hand import MadeComparison, Writer, a_comparison, a_result, make
 from tests.report.archives_by_hand import EVIL
@@ -79,6 +79,21 @@ def test_figures_that_there_are_not_are_left_out_and_those_there_are_say_what_th
         "A against itself",
     ):
         assert words in text
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "gone"),
+    [(0.3, 0.6, 0.8, True), (0.2, 0.3, 0.4, True), (0.3, 0.7, 0.9, False), (0.55, 0.6, 0.7, False)],
+)
+def test_a_lead_that_is_gone_at_equal_length_is_doubted(low: float, value: float, high: float, gone: bool):
+    queries = [Writer().query(n, (1.0, 1.0)) for n in range(12)]
+    same = Interval(value=value, low=low, high=high)
+    lead = a_result(queries, win_rate=0.75, interval=(0.6, 0.9), unjudged=0, length_controlled=same)
+    loss = lead.model_copy(update={"win_rate": 0.25, "interval": (0.1, 0.4)})
+    mirrored = Interval(value=1 - value, low=1 - high, high=1 - low)
+    for result in (lead, loss.model_copy(update={"length_controlled": mirrored})):
+        (said,) = [figure.meaning for figure in result_figures(result) if figure.label == "at equal length"]
+        assert said.startswith("most of the lead is gone") == gone
 
 
 def test_nothing_that_a_stranger_wrote_means_anything_in_markdown():

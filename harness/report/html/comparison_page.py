@@ -69,9 +69,10 @@ def forest(comparison: comparisons.Comparison) -> list[ForestLine]:
     (result,) = comparison.results
     lost = f"all but {counted(sum(result.forfeits), 'pair')} lost by failing"
     labels = counted(result.people.labels, "labelled pair") if result.people else ""
+    equal = next((figure.meaning for figure in result_figures(result) if figure.label == "at equal length"), "")
     parts = (
         ("By people", labels, result.people and result.people.rate),
-        ("At equal length", "fitted to all pairs", result.length_controlled),
+        ("At equal length", equal, result.length_controlled),
         ("Without failures", lost, result.without_forfeits),
         ("Anchors", "rollout 0 of both", result.anchors),
     )

@@ -115,9 +115,11 @@ def result_figures(r: SideResult) -> Iterator[ResultFigure]:
         yield from _of_people(r.people, r.people.rate)
     if r.margin:
         yield ResultFigure("mean margin", _bracketed(r.margin, signed), f"score points by which {second} leads {first}")
-    if r.length_controlled:
-        equal = "if the answers were equally long"
-        yield ResultFigure("at equal length", rate(r.length_controlled), equal, is_rate=True)
+    if same := r.length_controlled:
+        lead, nearest = r.win_rate - 0.5, same.low if r.win_rate > 0.5 else same.high
+        gone = r.shown and (same.value - 0.5) / (lead or 1) < 0.5 and (nearest - 0.5) * lead <= 0
+        equal = "most of the lead is gone: length may have won it" if gone else "if the answers were equally long"
+        yield ResultFigure("at equal length", rate(same), equal, is_rate=True)
     if r.without_forfeits:
         failed = f"{first} failed in {counted(r.forfeits[0], 'pair')}, {second} in {r.forfeits[1]}"
         yield ResultFigure("without failures", rate(r.without_forfeits), failed, is_rate=True)
