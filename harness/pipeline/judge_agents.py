@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import openai
 from agents import Agent
 from agents.models import get_default_model
 
@@ -25,7 +26,7 @@ from harness.core.records import Bill, Query, Rollout, digest
 from harness.core.settings import Settings
 from harness.endpoints.address import Endpoint, judge_endpoint
 from harness.endpoints.credentials import Credentials
-from harness.endpoints.retries import NO_LIMIT, TimeLimit
+from harness.endpoints.retries import NO_LIMIT, TimeLimit, as_refusal
 from harness.judging.judge_model import AskFailed, ModelReply, Question
 from harness.judging.prompt import ListPrompt
 from harness.judging.record_tools import VerdictSchema, tools_for
@@ -250,6 +251,11 @@ class AgentAsk:
             try:
                 begun = BegunRollout(query, 0, self.first_call, done, lambda: False, leads=leads)
                 await RolloutsHere(context).make(begun)
+            except HarnessError as exc:
+                cause, endpoint = exc.__cause__, context.models.endpoint
+                if endpoint and isinstance(cause, openai.AuthenticationError | openai.PermissionDeniedError):
+                    raise as_refusal(cause, "", endpoint.host, judge=True) or exc from cause  # it is the judge's key
+                raise
             finally:
                 if leads:
                     self.first_call.over()

@@ -31,6 +31,8 @@ from harness.rollouts.raw import unpack
 from harness.rollouts.replay import ReplayOptions, replay_rollout
 from harness.transcripts.tokens import ESTIMATE, transcript_budget
 from harness.transcripts.transcript import Transcript
+from tests.builders import a_group, a_rollout
+from tests.fake_endpoint import FakeEndpoint, Refuse
 from tests.judging.replies import WRITING, text_of
 from tests.pipeline.judging_agents import Noted, Says, ScriptedModel, seated
 
@@ -359,3 +361,12 @@ NEW = "search", "Why?"
 async def test_what_is_no_agent_is_refused_alike_in_every_door(door: Any, asked: Any, given: Any):
     with pytest.raises(UsageError, match=r"^judge_agent: expected an openai-agents Agent.*found a (int|dict)"):
         await door(*asked, judge_agent=given)
+
+
+async def test_a_key_that_is_refused_is_the_judges():
+    agent, group, refusal = Agent[Any](name="checker", model="m"), a_group([a_rollout(0), a_rollout(1)]), Refuse(401)
+    with (
+        FakeEndpoint(agent=lambda _: refusal, judge=lambda _: refusal).serving() as server,
+        pytest.raises(harness.Refused, match=r"refused the judge's key .*HARNESS_JUDGE_API_KEY"),
+    ):
+        await harness.rank(group, judge_agent=agent, judge_base_url=server.base_url)
