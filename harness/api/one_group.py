@@ -137,7 +137,12 @@ async def rank(
     else:
         judging = judge
     async with _open_ranker(judging, chosen, cache, run_env) as ranker:
-        return outside.ranking_handed_out(await rank_alone(ranker, group, chosen, run_env.progress))
+        ranking = await rank_alone(ranker, group, chosen, run_env.progress)
+    why = ranking.failed_verdicts and outside.why_missing(ranking, cache.store, run_env, cache.ceiling)
+    if why:
+        missing = errors.counted(len(ranking.failed_verdicts), "verdict is", "verdicts are")
+        ranking = ranking.model_copy(update={"notes": (*ranking.notes, f"{missing} missing: {why}")})
+    return outside.ranking_handed_out(ranking)
 
 
 def _open_ranker(

@@ -1,6 +1,7 @@
 """What a Python call takes from outside, what its arguments must be, and how records are handed back."""
 
 import random
+import re
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ def check_rubric(rubric: str | Path) -> Sequence[str]:
 def why_missing(ranking: GroupRanking, store: VerdictStore, run_env: RunEnvironment, ceiling: Ceiling) -> str | None:
     """Return what a failed verdict says, else why none was bought, as far as that is known."""
     why = next(iter(open_reasons(_tried(store), [ranking])), None) if ranking.failed_verdicts else None
+    why = why and re.sub("^it ", "the judge's reply ", why)
     late = run_env.lateness if anyio.current_time() >= run_env.deadline.at else None
     unsaid = run_env.gates.last_errors if ranking.failed_verdicts else None  # all calls left an endpoint that is down
     return why or late or run_env.gates.given_up or ceiling.stopped or unsaid

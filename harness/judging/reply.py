@@ -105,7 +105,7 @@ def _only_object(text: str, names: Sequence[str]) -> dict[str, Any]:
     """Return the one object in a reply that has a member of those names."""
     objects = [o for o in json_objects(text) if any(name in o for name in names)]
     if not objects:
-        raise ReplyError("it holds no JSON object with the scores.")
+        raise ReplyError("it holds no JSON object with the scores." if text.strip() else "it is empty.")
     if any(o != objects[0] for o in objects):
         raise ReplyError("it holds more than one JSON object with scores.")
     return objects[0]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import harness
+from tests.builders import a_group, a_rollout
 from tests.conftest import ROOT
-from tests.fake_endpoint import FakeEndpoint
+from tests.fake_endpoint import FakeEndpoint, Say
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +54,13 @@ async def test_rank_takes_a_model_by_name_and_a_store_that_remembers(
     assert first.judged == len(endpoint.of_judge)
     assert (again.judged, again.reused) == (0, first.judged)
     assert [r.rank for r in again.rollouts] == [r.rank for r in first.rollouts]
+
+
+async def test_a_group_that_is_ranked_without_a_verdict_says_why(endpoint: FakeEndpoint):
+    endpoint.judge = lambda _: Say("")
+    group = a_group([a_rollout(0), a_rollout(1)])
+    ranking = await harness.rank(group, "judge-model", judge_base_url=endpoint.base_url)
+    assert (ranking.status, ranking.notes) == ("incomplete", ("2 verdicts are missing: the judge's reply is empty.",))
 
 
 async def test_a_bad_setting_is_refused_by_name():

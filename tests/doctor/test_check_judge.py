@@ -24,6 +24,7 @@ def pairs(tmp_path: Path) -> Path:
     ("reply", "told"),
     [
         (Say("A is better."), "2 x failed verdict: output: it holds no JSON object with the scores"),
+        (Say(""), "2 x failed verdict: output: it is empty."),
         (Say(refusal="Never."), "2 x failed verdict: refusal: Never."),
         (Refuse(500, "boom"), "failed verdict: api: boom"),
     ],
