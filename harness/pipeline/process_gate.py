@@ -145,6 +145,10 @@ class CallsElsewhere:
         self._gates, self._tell, self._tasks = gates, tell, tasks
         self._calls: dict[int, _CallElsewhere] = {}
 
+    def __len__(self) -> int:
+        """Return how many wait for their turn, or for their reply."""
+        return len(self._calls)
+
     def receive(self, news: CallWaits | CallEnded | CallLeft | ReplyHeaders) -> None:
         """Take in what the process tells."""
         match news:

@@ -30,6 +30,7 @@ from harness.pipeline.process_gate import CallEnded, CallLeft, CallsElsewhere, C
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.workers import MadeRollout, News, Relay, WorkerNote
+from harness.rollouts.lifecycle import REWARD_S
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
 from harness.rollouts.run_context import RunContext
@@ -271,6 +272,8 @@ class _RolloutElsewhere:
     begun: BegunRollout
     process: _Process
     is_killed: bool = False
+    is_late: bool = False
+    heard: int = 0
     so_far: list[ModelCall] = field(default_factory=list[ModelCall])
 
     async def end(self) -> MadeRollout | Failure:
@@ -292,8 +295,10 @@ class _RolloutElsewhere:
         loop, process, gate = asyncio.get_running_loop(), self.process, self.maker.gate
         async with anyio.create_task_group() as tasks:
             calls = CallsElsewhere({gate.name: gate}, process.tell, tasks)
+            tasks.start_soon(self._watch, calls)
             with suppress(ConnectionError):
                 while data := await loop.sock_recv(process.line, _MOST):
+                    self.heard += 1
                     for news in process.unpacker.feed(data):
                         if isinstance(news, MadeRollout | Failure):
                             tasks.cancel_scope.cancel()
@@ -314,10 +319,25 @@ class _RolloutElsewhere:
             tasks.cancel_scope.cancel()
         return None
 
+    async def _watch(self, calls: CallsElsewhere) -> None:
+        """End a process that says nothing for longer than it may: what blocks its event loop blocks its clock, too."""
+        run_context = self.maker.run_context
+        has_more = run_context.loaded.reward or run_context.loaded.after_rollout or run_context.loaded.session
+        heard = -1
+        while heard != self.heard or calls:
+            heard = self.heard
+            await anyio.sleep(run_context.settings.timeout + _PARTING_S + (2 * REWARD_S if has_more else 0))
+        self.is_late = True
+        self.maker.server.kill(self.process.number)
+
     def _why_ended(self, status: int | None) -> Failure:
         if self.is_killed:
             late = f"stopped, and its process had not ended {_PARTING_S:g} s later"
             return Failure(kind="cancelled", type="Killed", message=late)
+        if self.is_late:
+            limit_s = self.maker.run_context.settings.timeout
+            late = f"not done after {limit_s:g} s (--timeout): something blocked its process"
+            return Failure(kind="timeout", type="TimeoutError", message=late)
         if status is None:
             return Failure(kind="internal", type="WorkerLost", message="the server of the rollouts' processes ended")
         code = os.waitstatus_to_exitcode(status)

@@ -249,6 +249,18 @@ def test_a_call_that_hangs_ends_after_the_request_timeout(agent: Path):
         assert len(server.requests) == 4
 
 
+@pytest.mark.nightly  # it waits for twice eleven seconds
+def test_what_blocks_the_event_loop_of_its_process_is_ended_from_outside(agent: Path):
+    without_reward = AGENT.partition("def reward")[0]  # which may take minutes of its own
+    agent.write_text(without_reward.replace("TALLY.append(1)", "import re\n    re.match('(a+)+$', 'a' * 60 + 'b')"))
+    with FakeEndpoint(agent=lambda _: Say(calls=(("trace", {}),))).serving() as server:
+        run = anyio.run(lambda: made(agent, server, ["Trace."], n=1, timeout=1.0))
+    (rollout,) = rollouts(run)["Trace."]
+    assert rollout.failure
+    assert (rollout.failure.kind, len(rollout.calls)) == ("timeout", 1)
+    assert "something blocked its process" in rollout.failure.message
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_no_process_outlives_the_run_whatever_ends_it(agent: Path, nursery: Nursery, number: int):
     (agent.parent / "pids").mkdir()
