@@ -12,7 +12,7 @@ from harness.core.records import BUILT_LATER, Failure, PaidCall, Record, Usage, 
 Signal = Literal["ok", "weak", "none"]
 SecondOpinion = Literal["margins", "pooled"]
 """The fit beside an estimator: behind `margin`, and behind the probabilities where the estimator has none."""
-FIT_VERSION = 5
+FIT_VERSION = 6
 """Which version of the fits gives rankings their probabilities: a ranking's head names it."""
 
 

@@ -142,6 +142,7 @@ def conclude_again(
     matches: Sequence[Match],
     fit: Fit,
     *,
+    prior: Prior,
     failed_last: Sequence[int] = (),
 ) -> Conclusion:
     """Conclude on some entrants of a ranked group by what `pooled` makes of them with the other groups.
@@ -151,11 +152,11 @@ def conclude_again(
     standings, tied = count_points(entrants, matches), is_level(matches)
     if ranking.estimator == "pooled":
         finished = any(r.rank is not None for r in ranking.rollouts)
-        rule = Rule("pooled", ranking.reward_from)
+        rule = Rule("pooled", ranking.reward_from, prior)
         return conclude(standings, matches, rule=rule, failed_last=failed_last, finished=finished, fit=fit)
     ranked = [r for r in ranking.rollouts if r.index in set(entrants)]
     calls = collect_calls(entrants, matches)
-    beside = ESTIMATORS["pooled"](Evidence(standings, matches, calls, fit))
+    beside = ESTIMATORS["pooled"](Evidence(standings, matches, calls, fit, prior))
     figures = _figures(standings, None, beside, tied=tied)
     return Conclusion(
         ranked={r.index: r.model_copy(update=figures[r.index]) for r in ranked},

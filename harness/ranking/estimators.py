@@ -171,11 +171,12 @@ def _by_fit(evidence: Evidence, fit: Fit, least_apart: int = 0) -> Estimate:
     """Return the modes as scores, to 9 places, so that ties are ties.
 
     Those are equal, too, that lie closer than `least_apart` billionths of a score point: sums over a pool differ by
-    less with the order of its groups. Entrants of equal texts get their mean.
+    less with the order of its groups. Entrants of equal texts get their mean, from fit_version 6 on.
     """
     level, before = dict[int, int](), -BILLION * BILLION
     found = {s.entrant: score for s, score in zip(evidence.standings, fit.billionths, strict=True)}
-    found |= {e: sum([found[x] for x in equals]) // len(equals) for e, equals in _equals(evidence.matches).items()}
+    if evidence.prior.fit_version > 5:
+        found |= {e: sum([found[x] for x in equals]) // len(equals) for e, equals in _equals(evidence.matches).items()}
     for score in sorted(found.values()):
         if score - before >= least_apart:
             before = score

@@ -202,7 +202,9 @@ def refit(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) ->
                 continue
             last = [r.index for r in ranking.rollouts if r.rank is not None and r.margin is None]
             alone = last if len(of_group) == 1 else ()
-            parts = [conclude_again(ranking, *part, next(fits), failed_last=alone) for part in of_group]
+            parts = [
+                conclude_again(ranking, *part, next(fits), prior=rules.prior, failed_last=alone) for part in of_group
+            ]
             conclusion = stack_classes(parts, last)
             kept = {r.index: {"verified": r.verified, "explanation": r.explanation} for r in ranking.rollouts}
             places = [conclusion.ranked.get(r.index, r).model_copy(update=kept[r.index]) for r in ranking.rollouts]

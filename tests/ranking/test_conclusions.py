@@ -70,6 +70,8 @@ def test_rollouts_of_one_text_share_a_place_whatever_befell_them(estimator: Any)
     found = concluded(5, *matches, rule=Rule(estimator, "score"))
     assert ranks(found) == [0.5, 4, 0.5, 2.5, 2.5]
     assert all(found.ranked[a].reward == found.ranked[b].reward == found.ranked[a].score for a, b in ((0, 2), (3, 4)))
+    before = concluded(5, *matches, rule=Rule(estimator, "score", replace(WEAK, fit_version=5)))
+    assert before.ranked[0].score != before.ranked[2].score, "a ranking of an earlier version is followed as it was"
 
 
 CHAIN = (a_match(0, 1, (7.0, 5.0), (5.0, 7.0)), a_match(1, 2, (8.0, 5.0), (5.5, 8.0)))
