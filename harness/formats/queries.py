@@ -57,12 +57,10 @@ def items_of_messages(messages: Sequence[JsonValue]) -> tuple[json_values.JsonOb
         role, content = message["role"], message.get("content")
         if role == "tool":
             call_id = str(message.get("tool_call_id"))
-            items.append({"type": "function_call_output", "call_id": call_id, "output": _content(content)})
+            items.append({"type": "function_call_output", "call_id": call_id, "output": _text(content)})
             continue
         if content not in (None, "", []):
-            items.append(
-                {"role": role, "content": _content(content) if role == "assistant" else _input_content(content)}
-            )
+            items.append({"role": role, "content": _text(content) if role == "assistant" else _input_content(content)})
         for call in json_values.objects_in(message, "tool_calls"):
             function = json_values.object_in(call, "function")
             if not function.get("name"):
@@ -93,6 +91,12 @@ def _input_content(content: JsonValue) -> JsonValue:
             case _:
                 parts.append(part)
     return parts
+
+
+def _text(content: JsonValue) -> str:
+    if not isinstance(content, list):
+        return str("" if content is None else content)
+    return "\n".join(str(part.get("text") or part.get("refusal") or "") for part in content if isinstance(part, dict))
 
 
 _TEXT_KEYS = ("query", "text", "input", "question", "prompt")
@@ -306,7 +310,7 @@ def _content(content: JsonValue) -> str:
         if isinstance(part, dict):
             url = str(part.get("image_url") or part.get("file_url") or "")[:80]
             name = part.get("filename") or part.get("file_id") or url
-            texts.append(str(part.get("text") or part.get("refusal") or f"[{part.get('type', 'part')} {name}]"))
+            texts.append(str(part.get("text") or f"[{part.get('type', 'part')} {name}]"))
         else:
             texts.append(str(part))
     return "\n".join(texts)
