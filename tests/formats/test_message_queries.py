@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from harness.core.errors import UsageError
 from harness.core.records import Query
-from harness.formats.queries import read_queries
+from harness.formats.queries import items_of_messages, read_queries
 
 
 def read(tmp_path: Path, *rows: Any) -> list[Query]:
@@ -77,3 +78,10 @@ def test_messages_beside_a_query_are_metadata(tmp_path: Path):
 def test_what_is_no_conversation_is_refused_with_its_place(messages: Any, why: str, tmp_path: Path):
     with pytest.raises(UsageError, match=f"q.jsonl:1: {why}"):
         read(tmp_path, {"messages": messages})
+
+
+def test_a_part_of_a_message_without_text_is_no_text_to_the_model():
+    empty: list[JsonValue] = [{"type": "text", "text": ""}]
+    call: JsonValue = {"id": "c", "function": {"name": "look", "arguments": "{}"}}
+    said = items_of_messages([{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": empty}])
+    assert said[-1]["output"] == ""
