@@ -243,7 +243,7 @@ def as_refusal(  # noqa: PLR0911
             advice = f"set {key} to one it accepts{' (none was sent; a .env file is not read)' if unset else ''}"
             refuses = f"{host} {'asks for' if unset else 'refused'} {who} key"
             return Refused(f"{refuses} ({exc.status_code}: {_message(exc)}); {advice}")
-        case openai.NotFoundError():
+        case openai.APIStatusError(status_code=404):
             missing = f"{host} does not have {who} model {model!r} ({exc.status_code}: {_message(exc)})"
             path = exc.request.url.path
             address = f"{host}{path} was asked{'' if '/v1' in path else ', and most addresses end in /v1'}"

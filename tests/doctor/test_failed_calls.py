@@ -28,7 +28,7 @@ def status_error(code: int, message: str) -> openai.APIStatusError:
             (status_error(code, "no seed"), f"refused the first call to the model 'm' ({code}: no seed)", "the setting")
             for code in (400, 422)
         ],
-        (status_error(404, "no m"), "host does not have the model 'm' (404: no m)", "check the address"),
+        (status_error(404, "gone"), "host does not have the model 'm' (404: gone)", "check the address"),
         (status_error(405, "Not Allowed"), "host failed (405): Not Allowed", "OpenAI-compatible address"),
         (ValueError("two\n lines"), "what came back is no model's reply (ValueError: two lines)", "--api"),
         (None, "what came back is no model's reply", "--api"),

@@ -14,6 +14,7 @@ from agents import Agent, ModelSettings, function_tool
 
 import harness
 from harness.integrations import trl
+from harness.integrations.tournament_reward import Ranks
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.integrations.conftest import TrlTrainer
 from tests.integrations.test_ranks import Distributed, World
@@ -210,7 +211,7 @@ def test_a_group_that_is_spread_over_two_processes_is_judged_once(judge: FakeEnd
     world, functions = World(), [trl.reward("j", judge_base_url=judge.base_url) for _ in range(2)]
     trainers = [trainer_of(function, members=3, processes=2) for function in functions]
     for rank, function in enumerate(functions):
-        function._ranks = trl.Ranks(Distributed(rank, world))
+        function._ranks = Ranks(Distributed(rank, world))
         trainers[rank].accelerator.process_index = rank
     rollout_func = trl.rollouts(AGENTS["plain"], base_url=judge.base_url, model="m")
     with ThreadPoolExecutor(2) as threads:

@@ -367,6 +367,6 @@ async def test_a_key_that_is_refused_is_the_judges():
     agent, group, refusal = Agent[Any](name="checker", model="m"), a_group([a_rollout(0), a_rollout(1)]), Refuse(401)
     with (
         FakeEndpoint(agent=lambda _: refusal, judge=lambda _: refusal).serving() as server,
-        pytest.raises(harness.Refused, match=r"refused the judge's key .*HARNESS_JUDGE_API_KEY"),
+        pytest.raises(harness.Refused, match=r"asks for the judge's key .*HARNESS_JUDGE_API_KEY"),
     ):
         await harness.rank(group, judge_agent=agent, judge_base_url=server.base_url)

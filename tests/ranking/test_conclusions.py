@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import Match
+from harness.ranking.comparisons import WEAK
 from harness.ranking.conclusions import WEAK_BELOW, Conclusion, Rule, collect_calls, conclude
 from harness.ranking.estimators import fit_bt, win_shares
 from harness.ranking.margins import fit_margins
