@@ -334,14 +334,14 @@ def test_a_failed_anchor_leaves_the_others_ranked_or_the_group_unranked_as_asked
     assert stopped.code == 3
 
 
-def test_what_a_tool_prints_does_not_stand_among_the_results(harness: Harness, endpoint: FakeEndpoint, tmp_path: Path):
+def test_what_a_tool_prints_does_not_stand_among_the_results(program: Harness, endpoint: FakeEndpoint, tmp_path: Path):
     (tmp_path / "loud.py").write_text(
         "from agents import Agent, function_tool\n"
         "@function_tool\ndef search(query: str) -> str:\n    print('noise')\n    return 'found'\n"
         "agent = Agent(name='loud', tools=[search])\n"
     )
     env = {"OPENAI_BASE_URL": endpoint.base_url}
-    done = harness("run", "Why?", "--agent", "loud.py", "--model", "m", "-n", "2", "--json", env=env)
+    done = program("run", "Why?", "--agent", "loud.py", "--model", "m", "-n", "2", "--json", env=env)
     assert done.code == 0, done.err
     assert done.json["groups"]
     assert "noise" in done.err

@@ -331,7 +331,7 @@ def test_a_run_that_is_not_judged_ends_with_3_and_the_command_that_judges_it(tmp
         path.unlink()
     outcome = plain("why")
     assert (outcome.code, outcome.out_text) == (3, "")
-    assert "harness rescore" in outcome.err_text
+    assert "harness resume" in outcome.err_text, "it names its judge"
 
 
 def test_a_damaged_run_ends_with_5(tmp_path: Path) -> None:
