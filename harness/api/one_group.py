@@ -35,6 +35,7 @@ from harness.formats.queries import make_queries
 from harness.judging.judges import Judge
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
+from harness.offline.tool import search_tool
 from harness.pipeline.app_checks import check_app, judge_objects, loaded_agent
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
@@ -370,4 +371,5 @@ async def _rehearse() -> None:
     client = openai_client(Endpoint(base_url=None, api="chat", key=SecretStr("none"), certificates=certificates))
     _ = client.responses, client.chat.completions  # each is imported when it is first asked for
     await client.close()
-    await best_of(Agent(name="preload"), "Why is the sky blue?", 3, OFFLINE_JUDGE, offline=True)
+    agent = Agent(name="preload", tools=[search_tool()])  # what it finds, and so the answers to judge, differ
+    await best_of(agent, "How did programming languages evolve?", 3, OFFLINE_JUDGE, offline=True)

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -66,7 +67,7 @@ class Pages(dict[str, Path]):
         self.folder = folder
         self.archives = {
             "evil": lambda: evil,
-            "thirteen": lambda: build(folder / "a", crowd(13)),
+            "thirteen": cache(lambda: build(folder / "a", crowd(13))),  # for a page of its own, and one of a pair
             "one": lambda: build(folder / "b", crowd(1), offline=True),
             "many": lambda: build(folder / "c", *[hostile(3)] * 2, *(crowd(3, query=f"Q{i}?") for i in range(10))),
         }

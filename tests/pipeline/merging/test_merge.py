@@ -63,7 +63,7 @@ def findings(run: Path) -> list[str]:
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("count", "how"), [(3, {}), (8, {}), (3, POOLED)], ids=["3", "8", "pooled"])
+@pytest.mark.parametrize(("count", "how"), [(3, {}), (2, {}), (3, POOLED)], ids=["3", "2", "pooled"])
 def test_shards_merged_are_what_one_run_is_but_for_times(count: int, how: dict[str, Any], tmp_path: Path):
     whole = made(tmp_path / "one", **how)
     parts = shards(tmp_path / "runs", count, **how)
