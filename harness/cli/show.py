@@ -19,7 +19,6 @@ from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, call, coun
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
 from harness.judging.transcript_form import recorded_form
-from harness.report.json import run_json
 from harness.report.summary.pair_table import pair_table
 from harness.report.summary.ranking import RankingSummary, group_of, is_offline, ranked_groups, summarize
 from harness.report.summary.rankings import design_of, ranking_line
@@ -93,6 +92,8 @@ def _show_unranked(reader: RunReader, asked: str | None, caller: Caller) -> None
     nowhere = partial(GroupRanking, topology="none", estimator="none", status="incomplete", signal="none")
     unranked = RankingFile(head, [nowhere(query=query.id) for query in queries], finished=False)
     if caller.as_json:
+        from harness.report.json import run_json
+
         print_json(run_json(reader, unranked))
         return
     for group, ranked in islice(ranked_groups(reader, unranked), MOST_LISTED):
@@ -220,6 +221,8 @@ def print_run(
     the caller says what goes on, the caller's `report` whether the run's page is there, or is being written.
     """
     if caller.as_json:
+        from harness.report.json import run_json
+
         print_json(run_json(reader, ranking) | dict(more or {}), indent=indent)
         return
     console = stdout()
