@@ -50,8 +50,9 @@ def outcome(
     places = rollouts.first_places(group, ranking, verdicts)
     placed = rollouts.with_a_rank(group, ranking)
     judged = ranking.status == "complete"
-    likely = not placed or (placed[0].ranked.p_best or 1.0) >= 0.5
-    kind, title = _kind_and_title(places, shown=judged and ranking.signal == "ok" and likely)
+    p_best = placed[0].ranked.p_best if placed else None
+    won = rollouts.shows_winner(ranking.signal, p_best, complete=judged)
+    kind, title = _kind_and_title(places, shown=won)
     sentence, because = headline(places)
     sure = rollouts.certainty(group, ranking)
     shown = places.leaders if 0 < len(places.leaders) <= _SIDE_BY_SIDE else ()

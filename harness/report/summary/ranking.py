@@ -29,6 +29,7 @@ from harness.report.summary.group import (
     merged_spans,
     summarize_group,
 )
+from harness.report.summary.rollouts import shows_winner
 
 _VALUES = attrgetter(*(field.name for field in fields(QueryLine)))
 
@@ -118,8 +119,8 @@ class RankingSummary:
 
 
 def winners_sentence(lines: Sequence[QueryLine]) -> str:
-    """Return in a sentence who wins how many queries: one rollout is first, likely the best, and the signal `ok`."""
-    shown = [line for line in lines if line.complete and line.signal == "ok" and (line.p_best or 1.0) >= 0.5]
+    """Return in a sentence who wins how many queries: one rollout is first, and the ranking shows it."""
+    shown = (line for line in lines if shows_winner(line.signal, line.p_best, complete=line.complete))
     told = [line for line in shown if len(line.first) == 1]
     queries, unclear = counted(len(lines), "query", "queries"), len(lines) - len(told)
     rest = f"; {unclear:,} {'shows' if unclear == 1 else 'show'} no clear winner" if unclear else ""

@@ -102,6 +102,11 @@ def certainty(group: Group, ranking: GroupRanking) -> str | None:
     return "; ".join(clauses)
 
 
+def shows_winner(signal: str, p_best: float | None, *, complete: bool) -> bool:
+    """Tell whether a ranking shows who won, where one rollout is first; a listwise one has no probability of that."""
+    return complete and signal == "ok" and (p_best or 1.0) >= 0.5
+
+
 def _p_best(placed: PlacedRollout) -> float:
     return placed.ranked.p_best or 0.0
 
