@@ -156,14 +156,14 @@ def _by_wins(evidence: Evidence) -> Estimate:
 
 
 def _equals(matches: Sequence[Match]) -> Mapping[int, Collection[int]]:
-    """Return for each entrant who had its text: the key of a verdict stands for one text on either side."""
+    """Return who had one text, for each entrant that is not alone: a verdict's key stands for one text on each side."""
     equals, stood = dict[int, set[int]](), dict[tuple[str, bool], int]()
     for m in matches:
         for key, first in zip(m.verdicts, m.shown_first, strict=False):  # of scores from elsewhere there are no keys
             for entrant in (m.a, m.b):
-                other = stood.setdefault((key, entrant == first), entrant)
-                joined = equals.get(entrant, {entrant}) | equals.get(other, {other})
-                equals |= dict.fromkeys(joined, joined)
+                if (other := stood.setdefault((key, entrant == first), entrant)) != entrant:
+                    joined = equals.get(entrant, {entrant}) | equals.get(other, {other})
+                    equals |= dict.fromkeys(joined, joined)
     return equals
 
 
